@@ -1,5 +1,5 @@
 """Every error of Forkpoint. One class a code; the class says what happened, why, and what to do."""
 
 from forkpoint.errors._base import KINDS, REGISTRY, ForkpointError
-
-__all__ = ["KINDS", "REGISTRY", "ForkpointError"]
+from forkpoint.errors.data import *  # noqa: F403
+from forkpoint.errors.stores import *  # noqa: F403

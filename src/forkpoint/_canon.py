@@ -1,0 +1,37 @@
+"""One way to write a value down, and one way to name it by its content."""
+
+import base64
+import hashlib
+from typing import Any
+
+import msgspec
+
+_canonical = msgspec.json.Encoder(order="sorted")
+
+
+def canonical(value: Any) -> bytes:
+    """``value`` as JSON with sorted keys and no spaces: equal values, equal bytes."""
+    return _canonical.encode(value)
+
+
+def content_digest(data: bytes) -> str:
+    """The name of ``data`` by its content: ``sha256:`` and 64 hex digits."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def value_digest(value: Any) -> str:
+    """The name of a JSON value by its canonical form."""
+    return content_digest(canonical(value))
+
+
+def link(before: bytes, *parts: bytes) -> bytes:
+    """The next digest of a chain: SHA-256 over the one before and what is new, 32 bytes."""
+    sha = hashlib.sha256(before)
+    for part in parts:
+        sha.update(part)
+    return sha.digest()
+
+
+def short(digest: bytes) -> str:
+    """A digest as 43 characters of URL-safe base64, for where bytes are dear."""
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")

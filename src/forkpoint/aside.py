@@ -1,0 +1,92 @@
+"""Large values out of events, and back in: what is over the limit is a blob that the event refers to."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from forkpoint._canon import content_digest
+from forkpoint._word import Holder, Ref
+from forkpoint.errors import BlobMissing
+
+S = TypeVar("S", bound=Struct)
+
+_encode = msgspec.json.Encoder().encode
+
+
+def set_aside(word: S, limit: int) -> tuple[S, dict[str, bytes]]:
+    """``word`` with every value over ``limit`` bytes of JSON replaced by a reference, and the blobs."""
+    blobs: dict[str, bytes] = {}
+
+    def out(held: Holder) -> Holder:
+        large = {}
+        for name in held.LARGE:
+            data = _encode(getattr(held, name))
+            if len(data) > limit:
+                digest = content_digest(data)
+                blobs[digest] = data
+                large[name] = Ref(digest=digest, size=len(data))
+        if not large:
+            return held
+        empty = {name: _default(held, name) for name in large}
+        return msgspec.structs.replace(held, aside=(held.aside or {}) | large, **empty)
+
+    return _rebuild(word, out), blobs
+
+
+def bring_back(word: S, blob: Callable[[str], bytes]) -> S:
+    """``word`` with every value in its place again. Raises ``blob.missing`` where ``blob`` has none."""
+
+    def back(held: Holder) -> Holder:
+        if not held.aside:
+            return held
+        types = {field.name: field.type for field in msgspec.structs.fields(held)}
+        values = {
+            name: msgspec.json.decode(_load(blob, ref.digest), type=types[name])
+            for name, ref in held.aside.items()
+        }
+        return msgspec.structs.replace(held, aside=None, **values)
+
+    return _rebuild(word, back)
+
+
+def refs(word: Any) -> dict[str, Ref]:
+    """Every blob that ``word`` refers to, by digest."""
+    found: dict[str, Ref] = {}
+
+    def note(held: Holder) -> Holder:
+        found.update({ref.digest: ref for ref in (held.aside or {}).values()})
+        return held
+
+    _rebuild(word, note)
+    return found
+
+
+def _load(blob: Callable[[str], bytes], digest: str) -> bytes:
+    try:
+        return blob(digest)
+    except KeyError:
+        raise BlobMissing(digest=digest) from None
+
+
+def _default(held: Holder, name: str) -> Any:
+    return next(field.default for field in msgspec.structs.fields(held) if field.name == name)
+
+
+def _rebuild(value: Any, change: Callable[[Holder], Holder]) -> Any:
+    """``value`` with ``change`` made to every holder in it, inner ones first; the same object if none changed."""
+    if isinstance(value, Struct):
+        changed = {}
+        for name in value.__struct_fields__:
+            old = getattr(value, name)
+            if isinstance(old, Struct | tuple) and name != "aside":
+                new = _rebuild(old, change)
+                if new is not old:
+                    changed[name] = new
+        value = msgspec.structs.replace(value, **changed) if changed else value
+        return change(value) if isinstance(value, Holder) else value
+    if isinstance(value, tuple):
+        items = tuple(_rebuild(item, change) for item in value)
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return value

@@ -1,0 +1,66 @@
+"""Events to bytes and back. Unknown kinds, fields and versions are refused by name; nothing is guessed."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from forkpoint._canon import link
+from forkpoint.errors import EventUnknown, EventUnreadable
+from forkpoint.events import Event, RecordedEvent
+
+FORMAT = 1
+"""The version of the journal format that this release writes."""
+
+LARGE_BYTES = 4096
+"""A value whose JSON is longer than this is a blob, aside of its event."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Event)
+_kind_of = msgspec.json.Decoder(dict[str, Any])
+
+encode_event: Callable[[Event], bytes] = _encoder.encode
+"""An event as one line of JSON, without a line break."""
+
+
+def decode_event(data: bytes, *, run: str, seq: int) -> Event:
+    """The event in ``data``. Raises ``event.unknown`` or ``event.unreadable``, naming ``run`` and ``seq``."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _refusal(data, run, seq, str(error)) from error
+
+
+def _refusal(data: bytes, run: str, seq: int, detail: str) -> EventUnknown | EventUnreadable:
+    try:
+        kind = _kind_of.decode(data).get("type")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        kind = None
+    if isinstance(kind, str) and detail.startswith("Invalid value") and detail.endswith("`$.type`"):
+        return EventUnknown(run=run, seq=seq, event=kind[:80])
+    return EventUnreadable(run=run, seq=seq, detail=detail)
+
+
+def event_digest(before: bytes, run: str, seq: int, at_ms: int, data: bytes) -> bytes:
+    """The digest of one event: SHA-256 over the digest before it, ``run``, ``seq``, ``at_ms`` and its bytes."""
+    return link(before, f"{run}\n{seq}\n{at_ms}\n".encode(), data)
+
+
+def chain(run: str, after: int, before: bytes, at_ms: int, lines: Sequence[bytes]) -> list[bytes]:
+    """The digests of events ``after + 1`` and on, given the digest of event ``after``."""
+    digests = []
+    for seq, data in enumerate(lines, after + 1):
+        before = event_digest(before, run, seq, at_ms, data)
+        digests.append(before)
+    return digests
+
+
+def encode_recorded(recorded: RecordedEvent) -> dict[str, Any]:
+    """A recorded event as plain data, for ``--json`` and exports."""
+    return {
+        "run": recorded.run,
+        "seq": recorded.seq,
+        "at_ms": recorded.at_ms,
+        "digest": recorded.digest.hex(),
+        "event": msgspec.to_builtins(recorded.event),
+    }

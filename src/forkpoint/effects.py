@@ -1,0 +1,67 @@
+"""Requests for outside work, and what a restart may do about one that was lost."""
+
+from enum import StrEnum
+from typing import Any, ClassVar, TypeAlias
+
+from forkpoint._word import Holder
+from forkpoint.messages import Message
+
+ATTEMPTS = 3
+"""How often an effect is tried before its budget is spent, unless its tool or agent says otherwise."""
+
+
+class Recovery(StrEnum):
+    """What a restart may do about an effect that was dispatched and has no outcome on record."""
+
+    REPEAT = "repeat"
+    """It only reads: perform it again."""
+    RETRY = "retry"
+    """It is idempotent: perform it again under the same key."""
+    RECONCILE = "reconcile"
+    """It has a probe: ask the outside what happened, then decide."""
+    HOLD = "hold"
+    """Nothing is known about it: wait for a person."""
+
+
+class ModelCall(Holder, frozen=True, kw_only=True, tag="model_call"):
+    """Ask the model. ``add`` is what its request has beyond the transcript so far, in order: the
+    ``seq`` of an event that holds a message, or a message in full where no event holds it.
+
+    ``digest`` covers the agent and every message shown. ``compaction`` marks a call that writes a summary.
+    """
+
+    add: tuple[int | Message, ...] = ()
+    digest: str
+    attempts: int = ATTEMPTS
+    compaction: bool = False
+
+
+class ToolCall(Holder, frozen=True, kw_only=True, tag="tool_call"):
+    """Run a tool: call number ``call`` (from 0) of the model's message in event ``message``.
+
+    ``arguments`` is set only where the message does not hold them. What decides about recovery,
+    approval and recorded answers is settled when the call is requested, and stands.
+    """
+
+    LARGE: ClassVar[tuple[str, ...]] = ("arguments",)
+    tool: str
+    message: int
+    call: int = 0
+    recovery: Recovery = Recovery.HOLD
+    gated: bool = False
+    external: bool = False
+    attempts: int = ATTEMPTS
+    arguments: Any = None
+
+
+class StepCall(Holder, frozen=True, kw_only=True, tag="step_call"):
+    """Run a step of someone's own code, known by its name and arguments."""
+
+    LARGE: ClassVar[tuple[str, ...]] = ("arguments",)
+    name: str
+    arguments: Any = None
+    recovery: Recovery = Recovery.HOLD
+    attempts: int = ATTEMPTS
+
+
+Effect: TypeAlias = ModelCall | ToolCall | StepCall
