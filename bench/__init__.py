@@ -1,0 +1,1 @@
+"""One work, run through Forkpoint and its peers: `python -m bench`."""
