@@ -6,7 +6,13 @@ from msgspec import Struct
 
 
 class Word(
-    Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, tag_field="type", gc=False
+    Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="type",
+    gc=False,
 ):
     """Base of the words. A field left at its default is not written."""
 

@@ -32,7 +32,8 @@ def set_aside(word: S, limit: int) -> tuple[S, dict[str, bytes]]:
         empty = {name: _default(held, name) for name in large}
         return msgspec.structs.replace(held, aside=(held.aside or {}) | large, **empty)
 
-    return _rebuild(word, out), blobs
+    rebuilt: S = _rebuild(word, out)
+    return rebuilt, blobs
 
 
 def bring_back(word: S, blob: Callable[[str], bytes]) -> S:
@@ -43,12 +44,12 @@ def bring_back(word: S, blob: Callable[[str], bytes]) -> S:
             return held
         types = {field.name: field.type for field in msgspec.structs.fields(held)}
         values = {
-            name: msgspec.json.decode(_load(blob, ref.digest), type=types[name])
-            for name, ref in held.aside.items()
+            name: msgspec.json.decode(_load(blob, ref.digest), type=types[name]) for name, ref in held.aside.items()
         }
         return msgspec.structs.replace(held, aside=None, **values)
 
-    return _rebuild(word, back)
+    rebuilt: S = _rebuild(word, back)
+    return rebuilt
 
 
 def refs(word: Any) -> dict[str, Ref]:

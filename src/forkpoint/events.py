@@ -50,10 +50,12 @@ class Put(Word, frozen=True, kw_only=True, tag="put"):
 
 
 class ResultPatch(Holder, frozen=True, kw_only=True, tag=False):
-    """Another result for one tool call. ``error`` makes it a failure."""
+    """Another result for one tool call. ``error`` makes it a failure. ``effect`` is 0 for a call that
+    never became an effect."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("value",)
     effect: int
+    call: str
     value: Any = None
     error: str | None = None
 

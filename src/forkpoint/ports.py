@@ -180,9 +180,7 @@ class Journal(Protocol):
         """The same with empty bodies, without reading them."""
         ...
 
-    async def commit_reaching(
-        self, run: str, *, step: int | None = None, turn: int | None = None
-    ) -> Commit | None:
+    async def commit_reaching(self, run: str, *, step: int | None = None, turn: int | None = None) -> Commit | None:
         """The run's own first commit after which ``step`` (or ``turn``) is at least that, by binary search."""
         ...
 
@@ -273,9 +271,7 @@ class Model(Protocol):
         """The name that a run records."""
         ...
 
-    async def respond(
-        self, request: ModelRequest, progress: Callable[[ModelProgress], None]
-    ) -> ModelResponse:
+    async def respond(self, request: ModelRequest, progress: Callable[[ModelProgress], None]) -> ModelResponse:
         """Answer ``request``. Raising ``ModelUnavailable`` asks for another attempt; any other error is final."""
         ...
 

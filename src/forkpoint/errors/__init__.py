@@ -2,4 +2,5 @@
 
 from forkpoint.errors._base import KINDS, REGISTRY, ForkpointError
 from forkpoint.errors.data import *  # noqa: F403
+from forkpoint.errors.runs import *  # noqa: F403
 from forkpoint.errors.stores import *  # noqa: F403

@@ -1,0 +1,65 @@
+"""A sequence that grows by sharing: appending to the newest view costs nothing of its length.
+
+Every view sees its own first ``size`` items of a list that many views share. Items already in the list are
+never changed, so an older view stays what it was. Appending to a view that is not the newest copies.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Generic, TypeVar, overload
+
+T = TypeVar("T")
+
+
+class Vector(Sequence[T], Generic[T]):
+    """An immutable sequence with cheap ``append``."""
+
+    __slots__ = ("_items", "_size", "memo")
+
+    def __init__(
+        self, items: list[T] | None = None, size: int | None = None, memo: dict[int, bytes] | None = None
+    ) -> None:
+        self._items: list[T] = [] if items is None else items
+        self._size = len(self._items) if size is None else size
+        self.memo: dict[int, bytes] = {} if memo is None else memo
+        """What was computed from the first n items, by n. Shared by every view of the same list."""
+
+    def append(self, item: T) -> "Vector[T]":
+        """A view with ``item`` after these."""
+        items, size = self._items, self._size
+        if len(items) == size:
+            items.append(item)
+            # Another OS thread may have appended between the two lines; only the owner of the place keeps it.
+            if items[size] is item:
+                return Vector(items, size + 1, self.memo)
+        return Vector([*items[:size], item])
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items[: self._size])
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return self._items[: self._size][index] if index.step else self._slice(index)
+        if index < 0:
+            index += self._size
+        if not 0 <= index < self._size:
+            raise IndexError(index)
+        return self._items[index]
+
+    def _slice(self, index: slice) -> list[T]:
+        start, stop, _ = index.indices(self._size)
+        return self._items[start:stop]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vector) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Vector({list(self)!r})"

@@ -1,0 +1,179 @@
+"""What a performer's commands bring about: requests, dispatches, outcomes. Pure, like all deciding."""
+
+from forkpoint._canon import link, short
+from forkpoint.commands import Advance, CallPlan, Found, Plan, Settle
+from forkpoint.effects import Effect, ModelCall, ToolCall
+from forkpoint.events import (
+    ApprovalRequested,
+    ContextCompacted,
+    EffectDispatched,
+    EffectRequested,
+    EffectResolved,
+    EffectSettled,
+    Event,
+    RunPaused,
+    StateChanged,
+)
+from forkpoint.outcomes import Failed, Succeeded, Unknown
+from forkpoint.recover import rule, spent
+from forkpoint.state import Open, RunState
+from forkpoint.status import due
+from forkpoint.summarise import compaction, replaced_by, wanted
+from forkpoint.transcript import additions, request_digest
+
+Events = tuple[Event, ...]
+
+
+def idempotency_key(run: str, effect: int) -> str:
+    """The key under which the outside world knows this effect: the same over attempts and restarts,
+    different in every run and fork. 128 bits of SHA-256 over run and effect id, in 22 characters."""
+    return short(link(b"", f"{run}\n{effect}".encode())[:16])
+
+
+def advance(state: RunState, command: Advance, now_ms: int) -> Events:
+    """Dispatch what is due; ask the model if every call is answered; pause at a limit."""
+    now_due = due(state, now_ms)
+    events: list[Event] = [_dispatch(state, state.effects[key], command.by) for key in now_due.dispatch]
+    if not now_due.ask:
+        return tuple(events)
+    limit = reached(state, now_ms)
+    if limit is not None:
+        return (*events, RunPaused(reason=f"the limit was reached: {limit}", limit=limit))
+    seq = state.seq + len(events) + 1
+    call = compaction(state) if wanted(state) else _ask(state)
+    return (*events, EffectRequested(effect=call), EffectDispatched(effect=seq, by=command.by))
+
+
+def _ask(state: RunState) -> ModelCall:
+    added = additions(state)
+    return ModelCall(
+        add=added,
+        digest=request_digest(state, added),
+        attempts=state.agent.attempts,
+    )
+
+
+def _dispatch(state: RunState, opened: Open, by: str) -> EffectDispatched:
+    key = None if isinstance(opened.effect, ModelCall) else idempotency_key(state.run, opened.seq)
+    return EffectDispatched(effect=opened.seq, by=by, attempt=opened.attempt + 1, key=key)
+
+
+def reached(state: RunState, now_ms: int) -> str | None:
+    """The limit that forbids another model call, in words, counted since the run last went on."""
+    limits, spent_now, base = state.limits, state.spent, state.allowance
+    if limits.steps is not None and state.step - state.allowed_steps >= limits.steps:
+        return f"{limits.steps} steps"
+    if limits.tokens is not None and spent_now.usage.total - base.usage.total >= limits.tokens:
+        return f"{limits.tokens} tokens"
+    if limits.cost is not None and spent_now.cost - base.cost >= limits.cost:
+        return f"cost of {limits.cost}"
+    if limits.seconds is not None and now_ms - state.turn_at_ms >= limits.seconds * 1000:
+        return f"{limits.seconds} seconds"
+    return None
+
+
+def plan(state: RunState, command: Plan) -> Events:
+    """Request every call of the last message that has no effect yet, one plan each."""
+    places = [place for place, slot in enumerate(state.batch) if slot.effect == 0 and slot.answer is None]
+    entries = state.transcript.entries
+    message = entries[len(entries) - 1].seq if len(entries) else state.seq
+    events: list[Event] = []
+    for place, planned in zip(places, command.plans, strict=True):
+        effect = ToolCall(
+            tool=planned.tool,
+            message=message,
+            call=place,
+            recovery=planned.recovery,
+            gated=planned.gated,
+            external=planned.external,
+            attempts=planned.attempts,
+        )
+        seq = state.seq + len(events) + 1
+        events += (EffectRequested(effect=effect), *_at_once(state, seq, place, planned))
+    return tuple(events)
+
+
+def _at_once(state: RunState, seq: int, place: int, planned: CallPlan) -> Events:
+    """What is known about a call the moment it is requested: refused, on record already, or gated."""
+    call = state.batch[place].call
+    if planned.refused is not None:
+        return (EffectSettled(effect=seq, outcome=planned.refused, attempt=0, call=call),)
+    if planned.recorded is not None:
+        source, outcome = planned.recorded
+        return (EffectSettled(effect=seq, outcome=outcome, attempt=0, call=call, source=source),)
+    if planned.gated:
+        return (ApprovalRequested(effect=seq, digest=planned.digest),)
+    return ()
+
+
+def settle(state: RunState, command: Settle, now_ms: int) -> Events:
+    """Record how an attempt ended, unless that attempt was settled before."""
+    opened = state.effects.get(command.effect)
+    if opened is None or opened.phase != "dispatched" or opened.attempt != command.attempt:
+        return ()
+    ruling = rule(
+        opened,
+        command.outcome,
+        doubtful=command.doubtful,
+        transient=command.transient,
+        now_ms=now_ms,
+        after_ms=command.retry_after_ms,
+        calling_off=state.interrupting or state.stopped,
+    )
+    settled = EffectSettled(
+        effect=command.effect,
+        outcome=ruling.outcome,
+        attempt=command.attempt,
+        then=ruling.then,
+        retry_at_ms=ruling.retry_at_ms,
+        call=opened.call or None,
+        usage=command.usage,
+        cost=command.cost,
+        ms=command.ms,
+    )
+    events: list[Event] = [settled]
+    if command.set or command.unset:
+        events.append(StateChanged(effect=command.effect, set=command.set, unset=command.unset))
+    if _is_summary(opened.effect) and isinstance(ruling.outcome, Succeeded):
+        replaced, summary = replaced_by(state, ruling.outcome)
+        through = state.seq
+        events.append(ContextCompacted(effect=command.effect, summary=summary, replaced=replaced, through=through))
+    return tuple(events)
+
+
+def _is_summary(effect: Effect) -> bool:
+    return isinstance(effect, ModelCall) and effect.compaction
+
+
+def found(state: RunState, command: Found) -> Events:
+    """Record what a probe found out. Without attempts left, ``not_occurred`` is a failure."""
+    opened = state.effects.get(command.effect)
+    if opened is None or opened.phase != "probe":
+        return ()
+    result = EffectResolved(
+        effect=command.effect,
+        finding=command.finding,
+        source="probe",
+        outcome=command.outcome,
+        note=command.note,
+    )
+    if command.finding == "not_occurred" and opened.owner is None and spent(opened):
+        failed = Failed(error="Lost", text=f"gave up after {opened.attempt} attempts; none took effect")
+        ended = EffectSettled(effect=command.effect, outcome=failed, attempt=opened.attempt, call=opened.call)
+        return (result, ended)
+    return (result,)
+
+
+def recover(state: RunState, now_ms: int) -> Events:
+    """Settle as lost every attempt that was dispatched by a performer who is gone."""
+    events: list[Event] = []
+    for opened in state.effects.values():
+        if opened.phase == "dispatched":
+            lost = Settle(
+                effect=opened.seq,
+                attempt=opened.attempt,
+                outcome=Unknown(because="lost", text="the process that performed it is gone"),
+                doubtful=True,
+            )
+            events += settle(state, lost, now_ms)
+    return tuple(events)

@@ -1,0 +1,148 @@
+"""What follows from a run's state: its status, what it waits for, what is due."""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from forkpoint.effects import ModelCall
+from forkpoint.ports import RunSummary, Status
+from forkpoint.recover import Act, act
+from forkpoint.state import Open, RunState
+
+WaitKind: TypeAlias = Literal["approval", "unknown", "inherited", "question", "contradiction"]
+
+
+class Wait(Struct, frozen=True, kw_only=True):
+    """One decision that a run needs: about which effect, of what kind, said in words.
+
+    ``digest`` binds an approval to its tool and arguments.
+    """
+
+    effect: int
+    kind: WaitKind
+    name: str
+    call: str = ""
+    digest: str = ""
+    says: str = ""
+
+
+class Due(Struct, frozen=True, kw_only=True):
+    """What a performer may do now. ``wake_at_ms`` is when more falls due by itself."""
+
+    dispatch: tuple[int, ...] = ()
+    probe: tuple[int, ...] = ()
+    plan: bool = False
+    ask: bool = False
+    wake_at_ms: int | None = None
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to do now."""
+        return bool(self.dispatch or self.probe or self.plan or self.ask)
+
+
+def status(state: RunState) -> Status:
+    """The one word for where a run stands."""
+    if state.stopped:
+        return "stopped"
+    if state.paused is not None:
+        return "paused"
+    if not state.active and not state.interrupting:
+        return "failed" if state.failure is not None else "idle"
+    if _moving(state):
+        return "running"
+    return "waiting" if waits(state) else "running"
+
+
+def _moving(state: RunState) -> bool:
+    """Whether something is in flight, falls due later, or is due now."""
+    due_now = due(state, state.at_ms)
+    if due_now.anything or due_now.wake_at_ms is not None:
+        return True
+    return any(opened.phase == "dispatched" for opened in state.effects.values())
+
+
+def waits(state: RunState) -> tuple[Wait, ...]:
+    """The decisions that the run needs, in the order in which they came up."""
+    found = [wait for opened in state.effects.values() if (wait := _wait(opened)) is not None]
+    found += [
+        Wait(effect=key, kind="contradiction", name=doubt.name, says=f"decided {doubt.finding}, yet it ended")
+        for key, doubt in state.doubts.items()
+        if doubt.contradiction is not None
+    ]
+    return tuple(sorted(found, key=lambda wait: wait.effect))
+
+
+def _wait(opened: Open) -> Wait | None:
+    kind: WaitKind
+    if opened.phase == "unknown":
+        kind, says = "unknown", "nobody knows whether it took effect"
+    elif opened.phase == "held":
+        kind, says = "inherited", "the parent run left it open; it is not repeated here by itself"
+    elif opened.phase == "requested" and opened.gate == "asked":
+        kind, says = "approval", "a person must allow it"
+    elif opened.phase == "requested" and opened.external:
+        kind, says = "question", "its answer comes from outside"
+    else:
+        return None
+    return Wait(effect=opened.seq, kind=kind, name=opened.name, call=opened.call, digest=opened.digest, says=says)
+
+
+def due(state: RunState, now_ms: int) -> Due:
+    """What a performer may do now. Nothing in a run that is stopped, paused or at rest."""
+    if state.stopped or state.paused is not None or not (state.active or state.interrupting):
+        return Due()
+    dispatch, probe, wake = [], [], []
+    for key, opened in state.effects.items():
+        match act(opened, now_ms):
+            case Act.DISPATCH:
+                dispatch.append(key)
+            case Act.PROBE:
+                probe.append(key)
+            case Act.LATER:
+                wake.append(opened.retry_at_ms)
+            case _:
+                pass
+    if state.interrupting:
+        return Due(probe=tuple(probe))
+    plan = any(slot.effect == 0 and slot.answer is None for slot in state.batch)
+    return Due(
+        dispatch=tuple(dispatch),
+        probe=tuple(probe),
+        plan=plan,
+        ask=not plan and _may_ask(state),
+        wake_at_ms=min(wake, default=None),
+    )
+
+
+def _may_ask(state: RunState) -> bool:
+    """Every call is answered, no model is being asked, and no contradiction is unseen."""
+    if any(opened.phase != "settled" for opened in state.effects.values()):
+        return False
+    return not any(doubt.contradiction is not None for doubt in state.doubts.values())
+
+
+def asking(state: RunState) -> bool:
+    """Whether a model is being asked at this moment of the run."""
+    return any(isinstance(opened.effect, ModelCall) for opened in state.effects.values())
+
+
+def summary(state: RunState) -> RunSummary:
+    """The run's line in a list."""
+    due_now = due(state, state.at_ms)
+    in_flight = any(opened.phase == "dispatched" for opened in state.effects.values())
+    return RunSummary(
+        status=status(state),
+        agent=state.agent.name,
+        turn=state.turn,
+        step=state.step,
+        title=state.title,
+        labels=state.labels,
+        waits=len(waits(state)),
+        due=due_now.anything or due_now.wake_at_ms is not None or (in_flight and not state.stopped),
+        tokens=state.spent.usage.total,
+        cost=state.spent.cost,
+        cost_unknown=state.spent.cost_unknown,
+        output=state.output[:80],
+        error=f"{state.failure.error}: {state.failure.text}"[:200] if state.failure else "",
+    )

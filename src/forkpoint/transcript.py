@@ -1,0 +1,159 @@
+"""The messages a model is shown, and the rule that they always keep.
+
+The rule: each assistant message's calls are answered once each, in call order, before anything else
+follows. Whatever happened to a run, ``compile_messages`` keeps it: a call without an answer gets an explicit
+one that says what is known.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from forkpoint import answers
+from forkpoint._canon import link, short
+from forkpoint.errors import TranscriptInvalid
+from forkpoint.messages import CallPart, Message, ResponsePart
+from forkpoint.state import Entry, Open, RunState, Slot, Transcript
+
+encode_message = msgspec.json.Encoder().encode
+"""A message as it is digested: the JSON in which it is stored."""
+
+
+def compile_messages(state: RunState) -> tuple[Message, ...]:
+    """Every message of the run as a model would be shown them now; always a valid transcript."""
+    return (*(entry.message for entry in state.transcript.entries), *_pending(state))
+
+
+def known_messages(state: RunState) -> tuple[Message, ...]:
+    """The same without placeholders: calls that are still open have no answer yet. What a patch edits."""
+    return tuple(entry.message for entry in known_entries(state))
+
+
+def known_entries(state: RunState) -> list[Entry]:
+    """Every message that is known, with its address; 0 as ``seq`` where no event holds it in full."""
+    entries = list(state.transcript.entries)
+    for slot in state.batch:
+        opened = state.effects.get(slot.effect)
+        if slot.answer is not None:
+            entries.append(Entry(0, 0, 0, slot.answer))
+        elif opened is not None and opened.answer is not None:
+            entries.append(Entry(opened.answer_seq, 0, slot.effect, opened.answer))
+    entries += [Entry(0, 0, 0, message) for message in state.notes]
+    return entries + list(state.inputs)
+
+
+def additions(state: RunState) -> tuple[int | Message, ...]:
+    """What the next request adds to the transcript so far: events that hold a message, or messages in full."""
+    added: list[int | Message] = []
+    for slot in state.batch:
+        opened = state.effects.get(slot.effect)
+        if opened is not None and opened.answer is not None and opened.answer_seq:
+            added.append(opened.answer_seq)
+        else:
+            added.append(_answer(slot, opened))
+    added += state.notes
+    added += (entry.seq for entry in state.inputs)
+    return tuple(added)
+
+
+def _pending(state: RunState) -> Iterable[Message]:
+    for slot in state.batch:
+        yield _answer(slot, state.effects.get(slot.effect))
+    yield from state.notes
+    for entry in state.inputs:
+        yield entry.message
+
+
+def _answer(slot: Slot, opened: Open | None) -> Message:
+    if slot.answer is not None:
+        return slot.answer
+    if opened is not None and opened.answer is not None:
+        return opened.answer
+    return answers.placeholder(slot.call, answers.NOT_RUN if slot.effect < 0 else answers.NOT_ANSWERED)
+
+
+def request_digest(state: RunState, added: Iterable[int | Message]) -> str:
+    """The name of a request: over the agent's definition and every message shown, in 43 characters.
+
+    Each message's digest covers the one before, so that a step's cost does not grow with the steps.
+    """
+    chain = chain_of(state.transcript)
+    for message in added_messages(state, added):
+        chain = link(chain, encode_message(message))
+    return short(link(chain, state.agent_digest))
+
+
+def added_messages(state: RunState, added: Iterable[int | Message]) -> list[Message]:
+    """The messages that a request's additions name, before they have found their place."""
+    known = {opened.answer_seq: opened.answer for opened in state.effects.values() if opened.answer_seq}
+    known |= {entry.seq: entry.message for entry in state.inputs}
+    messages = [known[item] if isinstance(item, int) else item for item in added]
+    return [message for message in messages if message is not None]
+
+
+def chain_of(transcript: Transcript) -> bytes:
+    """The chain of message digests over a transcript, 32 bytes; what was computed before is remembered."""
+    entries, memo = transcript.entries, transcript.entries.memo
+    size = place = len(entries)
+    while place and place not in memo:
+        place -= 1
+    chain = memo[place] if place else transcript.cold_chain
+    for entry in entries[place:size]:
+        chain = link(chain, encode_message(entry.message))
+    memo[size] = chain
+    return chain
+
+
+def validate_transcript(messages: Sequence[Message]) -> None:
+    """Check that any provider would take ``messages``. Raises ``transcript.invalid`` with index and reason."""
+    problem = first_problem(messages)
+    if problem is not None:
+        raise TranscriptInvalid(index=problem[0], detail=problem[1])
+
+
+def first_problem(messages: Sequence[Message]) -> tuple[int, str] | None:
+    """Where ``messages`` first break the rule, and how; ``None`` if they keep it."""
+    awaited: list[str] = []
+    for index, message in enumerate(messages):
+        responses = [part for part in message.parts if isinstance(part, ResponsePart)]
+        if message.role == "tool":
+            for part in responses:
+                if not awaited:
+                    return index, f"it answers the call {part.id}, which no call before it awaits"
+                if part.id != awaited[0]:
+                    return index, f"it answers the call {part.id} where {awaited[0]} is next"
+                awaited.pop(0)
+            if not responses:
+                return index, "a tool's message answers no call"
+            continue
+        if awaited:
+            return index, f"the call {awaited[0]} has no answer before it"
+        if responses:
+            return index, f"a message of the role {message.role} answers a call"
+        calls = [part.id for part in message.parts if isinstance(part, CallPart)]
+        if calls and message.role != "assistant":
+            return index, f"a message of the role {message.role} makes a call"
+        awaited = calls
+    return (len(messages), f"the call {awaited[0]} has no answer at the end") if awaited else None
+
+
+def close_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """``messages`` with a placeholder for each call that has no answer before something else follows.
+
+    Answers already there are kept where they stand; nothing is moved or removed.
+    """
+    closed: list[Message] = []
+    awaited: list[str] = []
+    for message in messages:
+        if message.role != "tool":
+            closed += [answers.placeholder(call) for call in awaited]
+            awaited = [part.id for part in message.calls]
+        else:
+            for part in message.parts:
+                if isinstance(part, ResponsePart):
+                    while awaited and awaited[0] != part.id and part.id in awaited:
+                        closed.append(answers.placeholder(awaited.pop(0)))
+                    if awaited and awaited[0] == part.id:
+                        awaited.pop(0)
+        closed.append(message)
+    return (*closed, *(answers.placeholder(call) for call in awaited))
