@@ -33,11 +33,13 @@ def _answered(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
                 "db_bytes": stored_bytes(folder),
                 "durability_set_by": peer.durability_set_by,
             }
+        case "figures":
+            return {"figures": sorted(peer.figures)}
         case "prepare":
             peer.prepare(steps=request["steps"], folder=folder)
-            return {"cold": sorted(peer.cold)}
-        case "cold":
-            return {"wall_ms": peer.cold[request["key"]](folder, request["steps"]).wall_us / 1e3}
+            return {}
+        case "figure":
+            return {"value": peer.figures[request["key"]](folder, request["steps"])}
         case "crash":
             peer.crash(folder=folder, witness=Path(request["witness"]))
             return {}

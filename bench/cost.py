@@ -14,6 +14,11 @@ class Cost:
     cpu_us: float = 0.0
     wall_us: float = 0.0
 
+    @property
+    def wall_ms(self) -> float:
+        """Wall time in milliseconds, the unit of the figures taken in a new process."""
+        return self.wall_us / 1e3
+
 
 @contextmanager
 def measured() -> Iterator[Cost]:

@@ -4,9 +4,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from dbos import DBOS, DBOSConfig
+from dbos import DBOS, DBOSClient, DBOSConfig
 from sqlalchemy import Engine, event
 
+from bench.cost import measured
 from bench.peers import SYNCHRONOUS, Durability
 
 DURABILITY_SET_BY = "PRAGMA journal_mode=WAL and synchronous in SQLAlchemy's connect event, set before launch()"
@@ -65,3 +66,24 @@ def recovered() -> str:
     found = DBOS.retrieve_workflow(RUN_ID)
     found.get_result()
     return f"status {found.get_status().status}: launch() recovered the run and ran the unrecorded step again"
+
+
+def state_half(folder: Path, steps: int) -> float:
+    """Read the recorded outputs of the first half of a run: the nearest to a state that DBOS keeps."""
+    # A client, not a launch: a launch would recover the run.
+    with measured() as cost:
+        found = _client(folder).list_workflow_steps(RUN_ID, limit=steps)
+    assert [step["output"] is not None for step in found] == [True] * steps
+    return cost.wall_ms
+
+
+def history(folder: Path, steps: int) -> float:
+    """List all steps of a run without their outputs."""
+    with measured() as cost:
+        found = _client(folder).list_workflow_steps(RUN_ID, load_output=False)
+    assert len(found) >= 2 * steps
+    return cost.wall_ms
+
+
+def _client(folder: Path) -> DBOSClient:
+    return DBOSClient(system_database_url=f"sqlite:///{folder / 'dbos.db'}")

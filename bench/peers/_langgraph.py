@@ -11,8 +11,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from bench.cost import Cost, measured
-from bench.crash import CRASH_STEPS, effect
-from bench.peers import SYNCHRONOUS, Durability
+from bench.effect import CRASH_STEPS, effect
+from bench.peers import SYNCHRONOUS, Durability, Figure
 from bench.script import PROMPT, Script, script
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
@@ -38,7 +38,7 @@ class GraphPeer:
 
     def __init__(self, state: type) -> None:
         self._state = state
-        self.cold = {
+        self.figures: dict[str, Figure] = {
             "first_step_ms": self._first_step,
             "state_half_ms": self._state_half,
             "history_ms": self._history,
@@ -73,27 +73,27 @@ class GraphPeer:
             graph.invoke(None, _config(CRASH_STEPS), durability="sync")
         return f"next={pending!r} before invoke(None), which ran that node again from its start"
 
-    def _first_step(self, folder: Path, steps: int) -> Cost:
+    def _first_step(self, folder: Path, steps: int) -> float:
         work = script(steps + 100)
         with measured() as cost, saver(folder, "normal") as store:
             graph = _compiled(self._state, store, work, stop_after_one=True)
             _invoke(graph, [], steps)
-        return cost
+        return cost.wall_ms
 
-    def _state_half(self, folder: Path, steps: int) -> Cost:
+    def _state_half(self, folder: Path, steps: int) -> float:
         half = (folder / _HALF).read_text()
         config = _config(steps)
         config["configurable"]["checkpoint_id"] = half
         with measured() as cost, saver(folder, "normal") as store:
             messages = _compiled(self._state, store, ()).get_state(config).values["messages"]
         assert len(messages) == 1 + steps
-        return cost
+        return cost.wall_ms
 
-    def _history(self, folder: Path, steps: int) -> Cost:
+    def _history(self, folder: Path, steps: int) -> float:
         with measured() as cost, saver(folder, "normal") as store:
             states = list(_compiled(self._state, store, ()).get_state_history(_config(steps)))
         assert len(states) >= 2 * steps
-        return cost
+        return cost.wall_ms
 
 
 def _config(steps: int) -> dict[str, Any]:

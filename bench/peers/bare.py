@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 from bench.cost import Cost, measured
-from bench.crash import CRASH_STEPS, effect
-from bench.peers import SYNCHRONOUS, Durability
+from bench.effect import CRASH_STEPS, effect
+from bench.peers import SYNCHRONOUS, Durability, Figure
 from bench.script import Script, ScriptedStep, compact, script
 
 _INSERT = "INSERT INTO messages (seq, kind, body) VALUES (?, ?, ?)"
@@ -19,7 +19,11 @@ class Bare:
     durability_set_by = "PRAGMA synchronous on its one connection, WAL"
 
     def __init__(self) -> None:
-        self.cold = {"first_step_ms": _first_step, "state_half_ms": _state_half, "history_ms": _history}
+        self.figures: dict[str, Figure] = {
+            "first_step_ms": _first_step,
+            "state_half_ms": _state_half,
+            "history_ms": _history,
+        }
 
     def run(self, *, steps: int, durability: Durability, folder: Path) -> Cost:
         work = script(steps)
@@ -73,27 +77,27 @@ def _answer(connection: sqlite3.Connection, step: ScriptedStep) -> None:
     connection.execute(_INSERT, (2 * step.number, "tool", step.result))
 
 
-def _first_step(folder: Path, steps: int) -> Cost:
+def _first_step(folder: Path, steps: int) -> float:
     with measured() as cost, closing(_connected(folder, "normal")) as connection:
         messages = _messages(connection, 1 << 62)
         (step,) = script(1, first=len(messages) // 2 + 1)
         _ask(connection, step)
         _answer(connection, step)
-    return cost
+    return cost.wall_ms
 
 
-def _state_half(folder: Path, steps: int) -> Cost:
+def _state_half(folder: Path, steps: int) -> float:
     with measured() as cost, closing(_connected(folder, "normal")) as connection:
         messages = _messages(connection, steps)
     assert len(messages) == steps
-    return cost
+    return cost.wall_ms
 
 
-def _history(folder: Path, steps: int) -> Cost:
+def _history(folder: Path, steps: int) -> float:
     with measured() as cost, closing(_connected(folder, "normal")) as connection:
         rows = connection.execute("SELECT seq, kind, length(body) FROM messages ORDER BY seq").fetchall()
     assert len(rows) >= 2 * steps
-    return cost
+    return cost.wall_ms
 
 
 def _messages(connection: sqlite3.Connection, to: int) -> list[object]:

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Protocol
 
-from dbos import DBOS, DBOSClient, SetWorkflowID
+from dbos import DBOS, SetWorkflowID
 
 from bench.cost import Cost, measured
-from bench.crash import CRASH_STEPS, effect
-from bench.peers import Durability
-from bench.peers._dbos import DURABILITY_SET_BY, RUN_ID, Hold, configure, recovered
+from bench.effect import CRASH_STEPS, effect
+from bench.peers import Durability, Figure
+from bench.peers._dbos import DURABILITY_SET_BY, RUN_ID, Hold, configure, history, recovered, state_half
 from bench.script import Script, script
 
 
@@ -22,7 +22,11 @@ class DbosSteps:
     durability_set_by = DURABILITY_SET_BY
 
     def __init__(self) -> None:
-        self.cold = {"first_step_ms": _first_step, "state_half_ms": _state_half, "history_ms": _history}
+        self.figures: dict[str, Figure] = {
+            "first_step_ms": _first_step,
+            "state_half_ms": state_half,
+            "history_ms": history,
+        }
 
     def run(self, *, steps: int, durability: Durability, folder: Path) -> Cost:
         configure(folder, durability)
@@ -82,7 +86,7 @@ def _loop(work: Script, *, hold: Hold | None = None, witness: Path | None = None
     return loop
 
 
-def _first_step(folder: Path, steps: int) -> Cost:
+def _first_step(folder: Path, steps: int) -> float:
     hold = Hold()
     work = script(steps + 100)
     with measured() as cost:
@@ -90,24 +94,7 @@ def _first_step(folder: Path, steps: int) -> Cost:
         _loop(work, hold=hold)
         DBOS.launch()
         hold.reached.wait()
-    return cost
-
-
-def _state_half(folder: Path, steps: int) -> Cost:
-    # A client, not a launch: a launch would recover the run.
-    with measured() as cost:
-        client = DBOSClient(system_database_url=f"sqlite:///{folder / 'dbos.db'}")
-        found = client.list_workflow_steps(RUN_ID, limit=steps)
-    assert [step["output"] is not None for step in found] == [True] * steps
-    return cost
-
-
-def _history(folder: Path, steps: int) -> Cost:
-    with measured() as cost:
-        client = DBOSClient(system_database_url=f"sqlite:///{folder / 'dbos.db'}")
-        found = client.list_workflow_steps(RUN_ID, load_output=False)
-    assert len(found) >= 2 * steps
-    return cost
+    return cost.wall_ms
 
 
 PEER = DbosSteps()

@@ -1,5 +1,6 @@
 """LangGraph's functional API: the loop is plain code, and every model or tool call is a recorded task."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,8 @@ from langgraph.func import entrypoint, task
 from langgraph.pregel import Pregel
 
 from bench.cost import Cost, measured
-from bench.crash import CRASH_STEPS, effect
-from bench.peers import Durability
+from bench.effect import CRASH_STEPS, effect
+from bench.peers import Durability, Figure
 from bench.peers._langgraph import DURABILITY_SET_BY, Performed, saver
 from bench.script import Script, script
 
@@ -24,7 +25,7 @@ class Functional:
     def __init__(self) -> None:
         # Its recorded tasks cannot be listed or read at a step without running the entrypoint,
         # so "state at a step" and "history" have no counterpart.
-        self.cold = {"first_step_ms": _first_step}
+        self.figures: dict[str, Figure] = {"first_step_ms": _first_step}
 
     def run(self, *, steps: int, durability: Durability, folder: Path) -> Cost:
         work = script(steps)
@@ -36,12 +37,9 @@ class Functional:
 
     def prepare(self, *, steps: int, folder: Path) -> None:
         with saver(folder, "normal") as store:
-            try:
-                _entrypoint(store, script(steps + 100), _stops_after(steps)).invoke(
-                    steps + 100, _CONFIG, durability="sync"
-                )
-            except _StoppedError:
-                return
+            loop = _entrypoint(store, script(steps + 100), _stops_after(steps))
+            with suppress(_StoppedError):
+                loop.invoke(steps + 100, _CONFIG, durability="sync")
 
     def crash(self, *, folder: Path, witness: Path) -> None:
         with saver(folder, "full") as store:
@@ -88,16 +86,13 @@ def _entrypoint(store: SqliteSaver, work: Script, performed: Performed = lambda 
     return loop
 
 
-def _first_step(folder: Path, steps: int) -> Cost:
+def _first_step(folder: Path, steps: int) -> float:
     work = script(steps + 100)
-    with measured() as cost, saver(folder, "normal") as store:
-        try:
-            # The call of step `steps + 1` is on record, its result is not: that tool is the first new work.
-            # It refuses again, so that the next repeat finds the same run.
-            _entrypoint(store, work, _stops_after(steps)).invoke(None, _CONFIG, durability="sync")
-        except _StoppedError:
-            pass
-    return cost
+    # The call of step `steps + 1` is on record, its result is not: that tool is the first new work. It refuses
+    # again, so that the next repeat finds the same run.
+    with measured() as cost, saver(folder, "normal") as store, suppress(_StoppedError):
+        _entrypoint(store, work, _stops_after(steps)).invoke(None, _CONFIG, durability="sync")
+    return cost.wall_ms
 
 
 PEER = Functional()
