@@ -1,0 +1,138 @@
+"""Group commit: additions that arrive in the same turn of the event loop are made durable together.
+
+1. The first to arrive leads. It lets everyone run who is ready to, then writes what has gathered.
+2. Nothing waits while the group is written: it is written on the event loop, between two of its turns.
+3. A member that is cancelled before the group is written is withdrawn. If it led, the next one leads.
+4. A refusal is one member's own. What stops the group from being written is everyone's.
+"""
+
+import asyncio
+import copy
+import time
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from forkpoint.errors._base import ForkpointError
+
+T = TypeVar("T")
+
+Begin = Callable[[float], float]
+"""Begins to write, given when that was first wanted (``time.monotonic``): 0.0 when it is done, else the
+seconds to wait before trying again."""
+
+Write = Callable[[Sequence[T]], Sequence[Exception | None]]
+"""Writes and ends what was begun; gives each member's refusal, in order."""
+
+
+class _Member(Generic[T]):
+    """One addition in a group, and where its fate is told: ``True`` to lead, ``False`` when it is written."""
+
+    __slots__ = ("item", "told")
+
+    def __init__(self, item: T, told: "asyncio.Future[bool] | None") -> None:
+        self.item = item
+        self.told = told
+
+
+class Grouping(Generic[T]):
+    """Writes that arrive together, written together."""
+
+    def __init__(self, begin: Begin, write: "Write[T]") -> None:
+        self._begin = begin
+        self._write = write
+        self._gathering: list[_Member[T]] | None = None
+
+    async def add(self, item: T) -> None:
+        """Write ``item`` with whatever else is ready. Raises its refusal, or what stopped the group."""
+        group = self._gathering
+        if group is None:
+            member = _Member[T](item, None)
+            self._gathering = [member]
+            await self._lead(member)
+            return
+        member = _Member[T](item, asyncio.get_running_loop().create_future())
+        group.append(member)
+        await self._follow(member)
+
+    async def _follow(self, member: _Member[T]) -> None:
+        told = member.told
+        assert told is not None
+        try:
+            leads = await told
+        except asyncio.CancelledError:
+            self._withdraw(member)
+            raise
+        if leads:
+            await self._lead(member)
+
+    async def _lead(self, member: _Member[T]) -> None:
+        since_s = time.monotonic()
+        try:
+            await asyncio.sleep(0)
+            wait_s = self._begin(since_s)
+            while wait_s:
+                await asyncio.sleep(wait_s)
+                wait_s = self._begin(since_s)
+        except ForkpointError as error:
+            self._fail(member, error)
+            raise
+        except BaseException:
+            self._withdraw(member)
+            raise
+        self._finish(member)
+
+    def _finish(self, leader: _Member[T]) -> None:
+        group, self._gathering = self._gathering, None
+        assert group is not None
+        if len(group) > 1:
+            group = [member for member in group if member.told is None or not member.told.cancelled()]
+        try:
+            refusals = self._write([member.item for member in group])
+        except BaseException as error:
+            _tell_all(group, error)
+            raise
+        for member, refusal in zip(group, refusals, strict=True):
+            if member is leader:
+                own = refusal
+            else:
+                _tell(member, refusal)
+        if own is not None:
+            raise own
+
+    def _fail(self, leader: _Member[T], error: ForkpointError) -> None:
+        group, self._gathering = self._gathering or [], None
+        _tell_all([member for member in group if member is not leader], error)
+
+    def _withdraw(self, member: _Member[T]) -> None:
+        """Take ``member`` out of the group that is gathering; if it was to lead, another one does."""
+        group = self._gathering
+        if group is None or member not in group:
+            return
+        leads = member.told is None or (member.told.done() and not member.told.cancelled())
+        group.remove(member)
+        if leads and not _promoted(group):
+            self._gathering = None
+
+
+def _promoted(group: Sequence[_Member[T]]) -> bool:
+    """Make the first member that was not cancelled itself lead; false if there is none."""
+    for member in group:
+        if member.told is not None and not member.told.done():
+            member.told.set_result(True)
+            return True
+    return False
+
+
+def _tell(member: _Member[T], refusal: BaseException | None) -> None:
+    if member.told is None or member.told.done():
+        return
+    if refusal is None:
+        member.told.set_result(False)
+    else:
+        member.told.set_exception(refusal)
+
+
+def _tell_all(group: Sequence[_Member[T]], error: BaseException) -> None:
+    # A copy each: raised in several places, one object would gather all their tracebacks.
+    for member in group:
+        _tell(member, copy.copy(error) if isinstance(error, ForkpointError) else error)
