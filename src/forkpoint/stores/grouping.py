@@ -9,6 +9,7 @@
 import asyncio
 import copy
 import time
+from asyncio import Future
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -25,11 +26,14 @@ Write = Callable[[Sequence[T]], Sequence[Exception | None]]
 
 
 class _Member(Generic[T]):
-    """One addition in a group, and where its fate is told: ``True`` to lead, ``False`` when it is written."""
+    """One addition in a group, and where its fate is told: ``True`` to lead, ``False`` when it is written.
+
+    The first to arrive needs to be told nothing, and has no place for it.
+    """
 
     __slots__ = ("item", "told")
 
-    def __init__(self, item: T, told: "asyncio.Future[bool] | None") -> None:
+    def __init__(self, item: T, told: "Future[bool] | None") -> None:
         self.item = item
         self.told = told
 
@@ -46,24 +50,20 @@ class Grouping(Generic[T]):
         """Write ``item`` with whatever else is ready. Raises its refusal, or what stopped the group."""
         group = self._gathering
         if group is None:
-            member = _Member[T](item, None)
+            member = _Member(item, None)
             self._gathering = [member]
-            await self._lead(member)
-            return
-        member = _Member[T](item, asyncio.get_running_loop().create_future())
-        group.append(member)
-        await self._follow(member)
-
-    async def _follow(self, member: _Member[T]) -> None:
-        told = member.told
-        assert told is not None
-        try:
-            leads = await told
-        except asyncio.CancelledError:
-            self._withdraw(member)
-            raise
-        if leads:
-            await self._lead(member)
+        else:
+            told: Future[bool] = asyncio.get_running_loop().create_future()
+            member = _Member(item, told)
+            group.append(member)
+            try:
+                leads = await told
+            except asyncio.CancelledError:
+                self._withdraw(member)
+                raise
+            if not leads:
+                return
+        await self._lead(member)
 
     async def _lead(self, member: _Member[T]) -> None:
         since_s = time.monotonic()
@@ -74,23 +74,28 @@ class Grouping(Generic[T]):
                 await asyncio.sleep(wait_s)
                 wait_s = self._begin(since_s)
         except ForkpointError as error:
-            self._fail(member, error)
+            _tell_all(self._taken(), error)
             raise
         except BaseException:
             self._withdraw(member)
             raise
-        self._finish(member)
+        self._finish(member, self._taken())
 
-    def _finish(self, leader: _Member[T]) -> None:
+    def _taken(self) -> "list[_Member[T]]":
+        """The group as it is now; whoever comes next begins another."""
         group, self._gathering = self._gathering, None
         assert group is not None
         if len(group) > 1:
             group = [member for member in group if member.told is None or not member.told.cancelled()]
+        return group
+
+    def _finish(self, leader: _Member[T], group: "list[_Member[T]]") -> None:
         try:
             refusals = self._write([member.item for member in group])
         except BaseException as error:
             _tell_all(group, error)
             raise
+        own: Exception | None = None
         for member, refusal in zip(group, refusals, strict=True):
             if member is leader:
                 own = refusal
@@ -98,10 +103,6 @@ class Grouping(Generic[T]):
                 _tell(member, refusal)
         if own is not None:
             raise own
-
-    def _fail(self, leader: _Member[T], error: ForkpointError) -> None:
-        group, self._gathering = self._gathering or [], None
-        _tell_all([member for member in group if member is not leader], error)
 
     def _withdraw(self, member: _Member[T]) -> None:
         """Take ``member`` out of the group that is gathering; if it was to lead, another one does."""
@@ -114,7 +115,7 @@ class Grouping(Generic[T]):
             self._gathering = None
 
 
-def _promoted(group: Sequence[_Member[T]]) -> bool:
+def _promoted(group: "Sequence[_Member[T]]") -> bool:
     """Make the first member that was not cancelled itself lead; false if there is none."""
     for member in group:
         if member.told is not None and not member.told.done():
@@ -132,7 +133,7 @@ def _tell(member: _Member[T], refusal: BaseException | None) -> None:
         member.told.set_exception(refusal)
 
 
-def _tell_all(group: Sequence[_Member[T]], error: BaseException) -> None:
+def _tell_all(group: "Sequence[_Member[T]]", error: BaseException) -> None:
     # A copy each: raised in several places, one object would gather all their tracebacks.
     for member in group:
         _tell(member, copy.copy(error) if isinstance(error, ForkpointError) else error)

@@ -35,23 +35,27 @@ class Standing(Struct, frozen=True, kw_only=True):
 
 def check_append(append: Append) -> None:
     """Refuse what no store may hold. Raises ``run.bad-id``, ``lease.required`` or ``journal.malformed``."""
-    if type(append.run) is not str or append.born:
+    commit, lease = append.commit, append.lease
+    if append.born:
+        _check_birth(append)
+    elif type(append.run) is not str:
         check_run_id(append.run)
-    if append.leased and append.lease is None:
-        raise LeaseRequired(run=append.run)
-    commit = append.commit
+    if lease is None:
+        if append.leased:
+            raise LeaseRequired(run=append.run)
+    elif lease.run != append.run:
+        raise lease_lost(append)
     count = len(commit.kinds)
-    if not count or commit.first != append.after + 1 or commit.first + count - 1 > MAX_SEQ:
+    if commit.first != append.after + 1 or not 0 < count <= MAX_SEQ - append.after:
         raise JournalMalformed(run=append.run, detail=f"{count} events from {commit.first} after {append.after}")
     if len(commit.marks) != MARK_BYTES * (count - 1) + DIGEST_BYTES:
         raise JournalMalformed(run=append.run, detail=f"{len(commit.marks)} bytes of digests for {count} events")
-    if append.lease is not None and (append.born or append.lease.run != append.run):
-        raise lease_lost(append)
-    if append.born:
-        _check_birth(append)
 
 
 def _check_birth(append: Append) -> None:
+    check_run_id(append.run)
+    if append.lease is not None:
+        raise lease_lost(append)
     if append.parent is not None:
         check_run_id(append.parent)
     elif append.after:
