@@ -120,7 +120,8 @@ class Append(Struct, frozen=True, kw_only=True):
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):
-    """Which runs to list. What is left out does not restrict. ``labels`` must all be equal."""
+    """Which runs to list. What is left out does not restrict. ``labels`` must all be equal to those that the
+    run was born with."""
 
     status: Status | None = None
     agent: str | None = None
@@ -154,9 +155,11 @@ class Journal(Protocol):
     async def append(self, append: Append) -> None:
         """Write all of it, durably, or nothing. Returning means that it will be there after a crash.
 
-        Raises ``journal.conflict`` if the head is not ``after`` with digest ``before``, ``run.exists`` if
-        a run to be born is there, ``lease.lost`` if ``lease`` is not the current one, or events that need
-        one come without, and the ``store.*`` errors.
+        Raises ``journal.conflict`` if the head is not ``after`` with digest ``before`` (or a parent's does
+        not reach its fork point), ``run.not-found``, ``run.exists`` if a run to be born is there,
+        ``lease.lost`` if ``lease`` is not the current one (told before a moved head), ``lease.required`` if
+        events that need one come without, ``blob.missing``, ``journal.malformed`` and the ``store.*`` errors.
+        A lease past its time counts until it is taken over: what was performed under it did happen.
         """
         ...
 
@@ -169,7 +172,7 @@ class Journal(Protocol):
         ...
 
     async def children(self, run: str) -> tuple[RunRow, ...]:
-        """The forks of ``run``, oldest first."""
+        """The forks of ``run``, oldest first, also those that are deleted but shared."""
         ...
 
     async def commits(self, run: str, *, after: int = 0, upto: int | None = None) -> list[Commit]:
@@ -214,7 +217,11 @@ class Journal(Protocol):
         ...
 
     async def delete(self, run: str) -> None:
-        """Remove the run's events after its last fork point, or all of it and its row if it has no forks."""
+        """Remove the run's commits after the one that holds its last fork point, or all of it and its row if
+        it has no forks; what was kept of deleted parents goes with the last fork that shares it.
+
+        Raises ``run.not-found``. Deleting what is deleted but shared changes nothing.
+        """
         ...
 
     async def collect(self) -> int:

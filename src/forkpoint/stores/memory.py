@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from forkpoint.errors import BlobMissing, JournalConflict, LeaseLost, RunBusy, RunExists, RunNotFound, StoreClosed
 from forkpoint.ids import check_run_id
 from forkpoint.ports import Append, Commit, Lease, Page, RunFilter, RunRow, StoredCheckpoint
-from forkpoint.stores.rules import Standing, check_append, check_filter, is_free, refusal
+from forkpoint.stores.rules import Standing, check_append, check_filter, is_free, is_text, refusal
 
 
 class _Kept:
@@ -18,6 +18,7 @@ class _Kept:
     def __init__(self, number: int, row: RunRow) -> None:
         self.number = number
         self.row = row
+        self.labels = dict(row.summary.labels)
         self.commits: list[Commit] = []
         self.calls: dict[str, list[int]] = {}
         self.checkpoints: dict[int, StoredCheckpoint] = {}
@@ -129,7 +130,7 @@ class MemoryJournal:
         found = [
             kept
             for kept in newest_first
-            if (after is None or kept.number < after) and not kept.row.deleted and _matches(kept.row, which)
+            if (after is None or kept.number < after) and not kept.row.deleted and _matches(kept, which)
         ]
         shown = found[:limit]
         more = len(found) > len(shown)
@@ -159,7 +160,8 @@ class MemoryJournal:
 
     async def effects_of_call(self, run: str, call: str) -> tuple[int, ...]:
         """See ``Journal.effects_of_call``."""
-        return tuple(sorted(self._kept(run).calls.get(call, ())))
+        calls = self._kept(run).calls
+        return tuple(sorted(calls.get(call, ()))) if is_text(call) else ()
 
     async def checkpoint(self, run: str, *, upto: int) -> StoredCheckpoint | None:
         """See ``Journal.checkpoint``."""
@@ -168,10 +170,10 @@ class MemoryJournal:
 
     async def blob(self, digest: str) -> bytes:
         """See ``Journal.blob``."""
-        try:
-            return self._open().blobs[digest]
-        except KeyError:
-            raise BlobMissing(digest=digest) from None
+        blobs = self._open().blobs
+        if not is_text(digest) or digest not in blobs:
+            raise BlobMissing(digest=digest if is_text(digest) else repr(digest)[:200])
+        return blobs[digest]
 
     async def take_lease(self, run: str, *, owner: str, now_ms: int, until_ms: int) -> Lease:
         """See ``Journal.take_lease``."""
@@ -294,13 +296,13 @@ def _cut(kept: _Kept, at: int) -> None:
     kept.row = replace(kept.row, head=head, digest=last.digest if last else b"")
 
 
-def _matches(row: RunRow, which: RunFilter) -> bool:
-    summary, labels = row.summary, row.summary.labels
+def _matches(kept: _Kept, which: RunFilter) -> bool:
+    row, summary = kept.row, kept.row.summary
     return (
         which.status in (None, summary.status)
         and which.agent in (None, summary.agent)
         and which.parent in (None, row.parent)
         and which.due in (None, summary.due)
         and (which.prefix is None or row.run.startswith(which.prefix))
-        and all(labels.get(name) == value for name, value in which.labels.items())
+        and all(kept.labels.get(name) == value for name, value in which.labels.items())
     )

@@ -91,7 +91,7 @@ def is_free(owner: str | None, *, mine: bool, alive: bool | None, until_ms: int,
 def check_filter(which: RunFilter, after: int | None, limit: int) -> None:
     """Refuse a filter that is not plain data. Raises ``run.bad-filter``, or ``run.bad-id`` for the parent."""
     for text in (which.status, which.agent, which.prefix):
-        if text is not None and not _is_text(text):
+        if text is not None and not is_text(text):
             raise BadFilter(given=repr(text)[:200])
     if which.parent is not None:
         check_run_id(which.parent)
@@ -106,11 +106,12 @@ def check_texts(labels: Mapping[str, str]) -> None:
     if len(labels) > MAX_LABELS:
         raise BadFilter(given=f"more than {MAX_LABELS} labels")
     for name, value in labels.items():
-        if not _is_text(name) or not _is_text(value):
+        if not is_text(name) or not is_text(value):
             raise BadFilter(given=f"the label {name!r}: {value!r}"[:200])
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
+    """Whether ``value`` is text that can be stored."""
     if not isinstance(value, str):
         return False
     try:

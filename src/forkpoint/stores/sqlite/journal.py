@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from forkpoint.errors import LeaseLost, RunBusy, RunNotFound, StoreClosed, StoreReadOnly
+from forkpoint.errors import BlobMissing, LeaseLost, RunBusy, RunNotFound, StoreClosed, StoreReadOnly
 from forkpoint.errors._base import ForkpointError
 from forkpoint.ids import check_run_id
 from forkpoint.ports import Append, Commit, Lease, Page, RunFilter, RunRow, StoredCheckpoint
 from forkpoint.stores.grouping import Grouping
 from forkpoint.stores.owners import Owners
-from forkpoint.stores.rules import check_append, check_filter, is_free
+from forkpoint.stores.rules import check_append, check_filter, is_free, is_text
 from forkpoint.stores.sqlite import files, reading, removal
 from forkpoint.stores.sqlite.files import Synchronous
 from forkpoint.stores.sqlite.writing import Writer
@@ -143,6 +143,8 @@ class SqliteJournal:
     async def effects_of_call(self, run: str, call: str) -> tuple[int, ...]:
         """See ``Journal.effects_of_call``."""
         check_run_id(run)
+        if not is_text(call):
+            return ()
         return await self._patiently(lambda on: reading.effects_of_call(on, run, call))
 
     async def checkpoint(self, run: str, *, upto: int) -> StoredCheckpoint | None:
@@ -152,6 +154,8 @@ class SqliteJournal:
 
     async def blob(self, digest: str) -> bytes:
         """See ``Journal.blob``."""
+        if not is_text(digest):
+            raise BlobMissing(digest=repr(digest)[:200])
         return await self._patiently(lambda on: reading.blob(on, digest))
 
     async def take_lease(self, run: str, *, owner: str, now_ms: int, until_ms: int) -> Lease:
