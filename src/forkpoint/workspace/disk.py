@@ -7,7 +7,6 @@ them. Folder handles are plain descriptors; whoever opens one closes it.
 import os
 import sqlite3
 from collections.abc import Sequence
-from functools import partial
 
 from forkpoint.errors.files import WorkspaceUnsupported
 
@@ -29,8 +28,10 @@ def require_folder_handles() -> None:
 class Disk:
     """The real file system. A test may stand between by overriding methods."""
 
-    stat = staticmethod(partial(os.stat, follow_symlinks=False))
-    """The status of ``name`` in the folder ``dir_fd``, links unfollowed."""
+    @staticmethod
+    def stat(name: bytes, *, dir_fd: int) -> os.stat_result:
+        """The status of ``name`` in the folder ``dir_fd``, links unfollowed."""
+        return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
 
     def open_root(self, path: bytes) -> int:
         """A handle on a workspace's own folder, by its resolved path."""
