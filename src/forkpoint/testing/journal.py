@@ -85,7 +85,8 @@ def addition(run: str, after: int, count: int = 1, **values: Any) -> Append:
         step=values.pop("step", 0),
         turn=values.pop("turn", 1),
     )
-    values = {"before": digest_of(run, after) if after else b"", "summary": summary_of()} | values
+    values.setdefault("before", digest_of(run, after) if after else b"")
+    values.setdefault("summary", summary_of())
     return Append(run=run, after=after, commit=commit, **values)
 
 
