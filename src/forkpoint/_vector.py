@@ -31,7 +31,15 @@ class Vector(Sequence[T], Generic[T]):
             # Another OS thread may have appended between the two lines; only the owner of the place keeps it.
             if items[size] is item:
                 return Vector(items, size + 1, self.memo)
-        return Vector([*items[:size], item])
+        return Vector([*items[:size], item], memo={n: kept for n, kept in self.memo.items() if n <= size})
+
+    def first(self, size: int) -> "Vector[T]":
+        """A view of the first ``size`` items."""
+        return Vector(self._items, min(size, self._size), self.memo)
+
+    def shares(self, longer: "Vector[T]") -> bool:
+        """Whether ``longer`` is this vector with items appended, by sharing."""
+        return self._items is longer._items and self._size <= longer._size
 
     def __len__(self) -> int:
         return self._size

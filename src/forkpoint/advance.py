@@ -74,6 +74,8 @@ def reached(state: RunState, now_ms: int) -> str | None:
 
 def plan(state: RunState, command: Plan) -> Events:
     """Request every call of the last message that has no effect yet, one plan each."""
+    if state.interrupting or state.stopped:
+        return ()
     places = [place for place, slot in enumerate(state.batch) if slot.effect == 0 and slot.answer is None]
     entries = state.transcript.entries
     message = entries[len(entries) - 1].seq if len(entries) else state.seq

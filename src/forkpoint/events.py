@@ -72,7 +72,7 @@ class RunForked(Holder, frozen=True, kw_only=True, tag="run_forked"):
     at: int
     parent_head: int
     edits: tuple[Keep | Put, ...] | UnsetType = UNSET
-    state: dict[str, Any] | None | UnsetType = UNSET
+    state: dict[str, Any] | UnsetType | None = UNSET
     tool_results: tuple[ResultPatch, ...] = ()
     agent: AgentRecord | None = None
     changed: tuple[str, ...] = ()

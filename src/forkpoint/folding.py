@@ -280,7 +280,8 @@ def _responded(state: RunState, seq: int, event: EffectSettled, message: Message
         context_tokens=tokens,
     )
     if calls:
-        return replace(state, batch=tuple(Slot(part.id, part.name) for part in calls))
+        fate = -1 if state.interrupting else 0
+        return replace(state, batch=tuple(Slot(part.id, part.name, fate) for part in calls))
     return replace(state, active=False, output=message.text)
 
 

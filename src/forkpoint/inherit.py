@@ -44,7 +44,12 @@ def inherited(state: RunState, recorded: RecordedEvent, event: RunForked) -> Run
     for index, patch in enumerate(event.tool_results, 1):
         state = _answered(state, seq, index, patch)
     if event.agent is not None:
-        state = replace(state, agent=event.agent, agent_digest=agent_digest(event.agent))
+        state = replace(
+            state,
+            agent=event.agent,
+            agent_digest=agent_digest(event.agent),
+            overridden=state.overridden | frozenset(event.changed),
+        )
     if event.input is not UNSET:
         entry = Entry(seq, 0, 0, Message(role="user", parts=event.input))
         state = replace(state, queue=(*state.queue, entry))

@@ -23,18 +23,29 @@ def check_json(value: Any, schema: Any) -> str | None:
     A schema that cannot be followed (a ``$ref`` to nowhere or in circles, a pattern that cannot be read) is a
     problem too: what was not checked is never accepted.
     """
-    return next(_problems(value, schema, schema, "$", 0), None)
+    try:
+        return next(_problems(value, schema, schema, "$", 0), None)
+    except _Unusable as unusable:
+        return str(unusable)
+    except (TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        # A foreign schema may have anything under a keyword.
+        return f"$: the schema cannot be read ({error})"
+
+
+class _Unusable(Exception):
+    """The schema itself is at fault. An exception, so that no ``anyOf`` or ``not`` makes a pass of it."""
 
 
 def _problems(value: Any, schema: Any, root: Any, path: str, depth: int) -> Iterator[str]:
     if schema is True or schema == {}:
         return
+    if schema is False:
+        yield f"{path}: nothing is allowed here"
+        return
     if not isinstance(schema, dict):
-        yield f"{path}: nothing is allowed here" if schema is False else f"{path}: the schema cannot be read"
-        return
+        raise _Unusable(f"{path}: the schema cannot be read")
     if depth > DEPTH:
-        yield f"{path}: the schema leads in circles"
-        return
+        raise _Unusable(f"{path[:300]}: the value is too deep, or the schema leads in circles")
     yield from _of_kind(value, schema, path)
     yield from _combined(value, schema, root, path, depth + 1)
     match value:
@@ -62,11 +73,7 @@ def _of_kind(value: Any, schema: dict[str, Any], path: str) -> Iterator[str]:
 
 def _combined(value: Any, schema: dict[str, Any], root: Any, path: str, depth: int) -> Iterator[str]:
     if "$ref" in schema:
-        found, target = _follow(schema["$ref"], root)
-        if found:
-            yield from _problems(value, target, root, path, depth)
-        else:
-            yield f"{path}: the schema refers to {schema['$ref']!r}, which it does not hold"
+        yield from _problems(value, _target(schema["$ref"], root), root, path, depth)
     for part in schema.get("allOf", ()):
         yield from _problems(value, part, root, path, depth)
     for keyword in ("anyOf", "oneOf"):
@@ -94,12 +101,10 @@ def _either(told: list[str], path: str, value: Any) -> str:
     if all(one.startswith("expected ") and one.endswith(end) for one in wanted) and wanted:
         names = " or ".join(one.removeprefix("expected ").removesuffix(end) for one in wanted)
         return f"{path}: expected {names}{end}"
-    return f"{path}: {_shown(value)} fits none of the alternatives ({'; '.join(wanted)})"
+    return f"{path}: {_shown(value)} fits none of the alternatives ({'; '.join(wanted)})"[:500]
 
 
-def _of_object(
-    value: dict[str, Any], schema: dict[str, Any], root: Any, path: str, depth: int
-) -> Iterator[str]:
+def _of_object(value: dict[str, Any], schema: dict[str, Any], root: Any, path: str, depth: int) -> Iterator[str]:
     for name in schema.get("required", ()):
         if name not in value:
             yield f"{path}: {name!r} is missing"
@@ -168,23 +173,21 @@ def _count(count: int, schema: dict[str, Any], keyword: str, words: str, path: s
         yield f"{path}: expected at most {most} {words}, got {count}"
 
 
-def _follow(ref: Any, root: Any) -> tuple[bool, Any]:
-    if not isinstance(ref, str) or not ref.startswith("#"):
-        return False, None
-    place = root
-    for step in ref[1:].split("/")[1:]:
+def _target(ref: Any, root: Any) -> Any:
+    place = root if isinstance(ref, str) and ref.startswith("#") else None
+    for step in str(ref).split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(place, dict) or name not in place:
-            return False, None
-        place = place[name]
-    return True, place
+        place = place.get(name) if isinstance(place, dict) else None
+    if place is None:
+        raise _Unusable(f"$: the schema refers to {ref!r}, which it does not hold")
+    return place
 
 
 def _matches(pattern: str, text: str) -> bool:
     try:
         return re.search(pattern, text) is not None
-    except re.error:
-        return False
+    except re.error as error:
+        raise _Unusable(f"$: the schema's pattern {pattern!r} cannot be read") from error
 
 
 def _is(value: Any, name: str) -> bool:

@@ -139,6 +139,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     at_ms: int
     agent: AgentRecord
     agent_digest: bytes = b""
+    overridden: frozenset[str] = frozenset()
     started_at_ms: int = 0
     turn_at_ms: int = 0
     labels: Mapping[str, str] = {}

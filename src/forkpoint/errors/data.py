@@ -9,7 +9,7 @@ class BadRunId(ForkpointError):
     code = "run.bad-id"
     kind = "usage"
     says = "{given} cannot name a run; nothing was written"
-    why = "A run id has 1 to 128 letters, digits, '.', '_' or '-', and starts and ends with none but a letter or digit (or '_', '-' at the end)."
+    why = "A run id has 1 to 128 letters, digits, '.', '_' or '-'; it starts with a letter or digit and ends with no dot."
     fix = "Choose an id of those characters, or leave it out to have one made."
     given: str
 
@@ -51,6 +51,18 @@ class EventUnreadable(ForkpointError):
     detail: str
 
 
+class EventAltered(ForkpointError):
+    """An event's bytes are not those that its digest covers."""
+
+    code = "event.altered"
+    kind = "data"
+    says = "Event {seq} of run {run} was altered after it was written; nothing was written"
+    why = "Each event's digest covers its bytes and everything before it, and this one's does not fit."
+    fix = "Run 'forkpoint verify' for the whole picture, and restore the store from a copy; earlier events are intact."
+    run: str
+    seq: int
+
+
 class BlobMissing(ForkpointError):
     """An event refers to a blob that the store does not hold."""
 
@@ -80,6 +92,6 @@ class ValueNotJson(ForkpointError):
     kind = "usage"
     says = "The value at {path} cannot be stored: {detail}"
     why = "Everything that a run keeps is JSON, so that it reads back the same on another day."
-    fix = "Return plain data, a dataclass, a pydantic model, or one of the types listed in the docs under 'What can be stored'."
+    fix = "Use plain data, a dataclass, a pydantic model, or a type that the docs list under 'What can be stored'."
     path: str
     detail: str

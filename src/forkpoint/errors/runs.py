@@ -120,9 +120,7 @@ class AnswerUnfit(ForkpointError):
 
     code = "answer.unfit"
     kind = "usage"
-    says = (
-        "What was given for effect {effect} ({tool}) of run {run} does not fit: {detail}; nothing was written"
-    )
+    says = "What was given for effect {effect} ({tool}) of run {run} does not fit: {detail}; nothing was written"
     why = "The tool's recorded schema says what it takes and gives."
     fix = "Give a value of that shape; 'forkpoint show' has the tool's schema."
     run: str
@@ -165,3 +163,147 @@ class TranscriptInvalid(ForkpointError):
     fix = "Answer the call, or remove it together with its answer."
     index: int
     detail: str
+
+
+class AgentMissing(ForkpointError):
+    """The run's agent is not among those that this process has."""
+
+    code = "agent.missing"
+    kind = "usage"
+    says = "There is no agent {agent} here; the agents here are: {known}"
+    why = "A run is performed with its agent's own model and tools, which only a program that defines them has."
+    fix = "Pass the agent to connect(agents=[...]), or name the module that defines it with --app."
+    agent: str
+    known: str
+
+
+class ToolGone(ForkpointError):
+    """A call on record needs a tool that this process does not have."""
+
+    code = "tool.gone"
+    kind = "usage"
+    says = "Effect {effect} of run {run} needs the tool {tool}, which this process does not have; nothing was written"
+    why = "The call was asked for under an agent that had it. Without its code nobody can perform it."
+    fix = "Give the agent that tool, or resolve, deny or interrupt the call."
+    run: str
+    tool: str
+    effect: int
+
+
+class ForkNoSuchPoint(ForkpointError):
+    """A moment that the run does not have."""
+
+    code = "fork.no-such-point"
+    kind = "usage"
+    says = "Run {run} has no moment {point}; it has {exist}; nothing was written"
+    why = "A moment is an event of the run, the end of one of its steps or turns, or a call that was asked for."
+    fix = "Choose one of those; 'forkpoint show RUN' lists them."
+    run: str
+    point: str
+    exist: str
+
+
+class ForkBadPoint(ForkpointError):
+    """More than one moment was given where one is meant."""
+
+    code = "fork.bad-point"
+    kind = "usage"
+    says = "Several moments were given ({given}) where one is meant; nothing was written"
+    why = "A fork has one place at which it leaves its parent."
+    fix = "Give one of at, step, turn and before."
+    given: str
+
+
+class ForkNameTaken(ForkpointError):
+    """The id chosen for a fork belongs to a run."""
+
+    code = "fork.name-taken"
+    kind = "conflict"
+    says = "There is a run {run} already; nothing was written"
+    why = "Each fork is a run of its own, and an id names one run for ever, also after it was deleted with forks left."
+    fix = "Choose another id, or leave it out for the next free <run>.fork-<n>."
+    run: str
+
+
+class ForkNoSuchCall(ForkpointError):
+    """A patch names a tool call that the transcript does not have at the fork point."""
+
+    code = "fork.no-such-call"
+    kind = "usage"
+    says = "Run {run} has no tool call {call} at event {at}; nothing was written"
+    why = "A result can be replaced only for a call that was asked for by then, and that the patch has not removed."
+    fix = "Take the call's id from 'forkpoint show RUN', or fork at a later moment."
+    run: str
+    call: str
+    at: int
+
+
+class ForkAmbiguousCall(ForkpointError):
+    """A provider's call id that names more than one call of the run."""
+
+    code = "fork.ambiguous-call"
+    kind = "usage"
+    says = "The call id {call} names several effects: {effects}; nothing was written"
+    why = "Providers reuse call ids, so that an id alone may not say which call is meant."
+    fix = "Give the effect's number instead."
+    call: str
+    effects: str
+
+
+class PatchBad(ForkpointError):
+    """A patch has a part that cannot be applied."""
+
+    code = "patch.bad"
+    kind = "usage"
+    says = "The patch's {part} cannot be applied: {detail}; nothing was written"
+    why = "A patch is checked as a whole before the fork is made."
+    fix = "Correct that part; the docs under 'Forking and patches' show each."
+    part: str
+    detail: str
+
+
+class PatchInvalid(ForkpointError):
+    """A patch leaves a transcript that no provider would take."""
+
+    code = "patch.invalid"
+    kind = "usage"
+    says = "The patch leaves message {index} invalid: {detail}; nothing was written"
+    why = "Each call must be answered once, in call order, before anything else follows."
+    fix = "Remove a call together with its answer, or answer it in the same patch."
+    index: int
+    detail: str
+
+
+class ReplayNoHistory(ForkpointError):
+    """A list of events that is not a history."""
+
+    code = "replay.no-history"
+    kind = "usage"
+    says = "Event {place} of the history is missing; {found} is in its place"
+    why = "A state is the fold of events 1 to n without a gap."
+    fix = "Read the run's whole history, or cut the list before the gap."
+    place: int
+    found: int
+
+
+class RequestAltered(ForkpointError):
+    """A request cannot be rebuilt as the model was shown it."""
+
+    code = "request.altered"
+    kind = "data"
+    says = "The request at step {step} of run {run} does not match the digest on record; nothing was written"
+    why = "Something that it was built from was altered after it was written, or this release has a fault."
+    fix = "Run 'forkpoint verify'; if the store is sound, please report this as a fault of Forkpoint."
+    run: str
+    step: int
+
+
+class ModelNoProvider(ForkpointError):
+    """No model of that name is known here."""
+
+    code = "model.no-provider"
+    kind = "usage"
+    says = "There is no way to the model {model} here"
+    why = "The core ships no provider's client. A model is an object, or found by name through connect(models=...)."
+    fix = "Give the agent a Model, or pass models={name: Model} (or a function from name to Model) to connect."
+    model: str

@@ -1,0 +1,168 @@
+"""One run in this process: its state as of the last event read, and the one way events come to be.
+
+Everything that writes goes through ``Cell.submit``: decide, draft, append, and only then believe. A writer that was
+overtaken reads on and decides again, so that no outcome is lost to a command that came from elsewhere.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from forkpoint.commands import AnyCommand
+from forkpoint.decide import decide
+from forkpoint.effects import ToolCall
+from forkpoint.errors import JournalConflict
+from forkpoint.events import EffectRequested, Event, RecordedEvent, needs_lease
+from forkpoint.folding import fold
+from forkpoint.messages import CallPart
+from forkpoint.ports import Append, Clock, Journal, Lease
+from forkpoint.runtime.checkpoints import EVERY, Anchor, freezable, freeze
+from forkpoint.runtime.progress import Bulletin
+from forkpoint.runtime.reading import Loaded, Reader, decode_commit
+from forkpoint.runtime.writing import Draft, Writer
+from forkpoint.state import RunState
+from forkpoint.status import summary
+
+
+class Edge(Struct, frozen=True, kw_only=True):
+    """What every run of one runtime shares: the journal and what stands before it."""
+
+    journal: Journal
+    reader: Reader
+    writer: Writer
+    clock: Clock
+    bulletin: Bulletin
+    owner: str
+    lease_ms: int
+
+
+class Cell:
+    """A run's state in this process, with the digest of its last event."""
+
+    def __init__(self, edge: Edge, loaded: Loaded) -> None:
+        self.edge = edge
+        self.state = loaded.state
+        self.digest = loaded.digest
+        self._loaded: Loaded | None = loaded if loaded.state.transcript.cold else None
+        self._anchor: Anchor | None = None
+        self._checkpoint_seq = loaded.frozen.seq if loaded.frozen else 0
+        self._lock = asyncio.Lock()
+        self.listeners: set[Callable[[], None]] = set()
+
+    @property
+    def run(self) -> str:
+        """The run's id."""
+        return self.state.run
+
+    async def refresh(self) -> RunState:
+        """The state as of the run's head now."""
+        async with self._lock:
+            await self._read_on()
+            return self.state
+
+    async def warm(self) -> RunState:
+        """The state with every message in memory."""
+        async with self._lock:
+            if self._loaded is not None and self.state.transcript.cold:
+                cold = self._loaded
+                whole = await self.edge.reader.thaw(Loaded(state=self.state, digest=self.digest, frozen=cold.frozen))
+                self.state, self._loaded = whole, None
+                if cold.frozen is not None and not cold.state.transcript.patched:
+                    head = whole.transcript.entries.first(cold.frozen.size)
+                    self._anchor = Anchor(cold.frozen.run, cold.frozen.seq, head)
+            return self.state
+
+    async def submit(self, *commands: AnyCommand, lease: Lease | None = None) -> tuple[RecordedEvent, ...]:
+        """Decide ``commands`` one after the other and append what they bring about as one commit.
+
+        Returns the events written: none where there was nothing to do. Raises what ``decide`` refuses,
+        ``lease.lost``, and the ``store.*`` errors; then nothing was written.
+        """
+        async with self._lock:
+            while True:
+                draft = self._draft(commands)
+                if not draft.recorded:
+                    return ()
+                try:
+                    await self.edge.journal.append(self._append(draft, lease))
+                except JournalConflict:
+                    await self._read_on()
+                    continue
+                self._believe(draft)
+                return tuple(draft.recorded)
+
+    def _draft(self, commands: Sequence[AnyCommand]) -> Draft:
+        now_ms = max(self.edge.clock.now_ms(), self.state.at_ms)
+        draft = Draft(run=self.run, state=self.state, after=self.state.seq, digest=self.digest, at_ms=now_ms)
+        for command in commands:
+            assert draft.state is not None
+            for event in decide(draft.state, command, now_ms):
+                self.edge.writer.add(draft, event)
+        return draft
+
+    def _append(self, draft: Draft, lease: Lease | None) -> Append:
+        assert draft.state is not None
+        now_ms = draft.at_ms
+        return Append(
+            run=self.run,
+            after=draft.after,
+            before=draft.before,
+            commit=draft.commit(self.edge.writer.codec),
+            summary=summary(draft.state),
+            blobs=draft.blobs,
+            refs=draft.refs,
+            calls=calls_of(draft),
+            checkpoint=self._checkpoint(draft),
+            lease=None
+            if lease is None
+            else Lease(run=lease.run, owner=lease.owner, epoch=lease.epoch, until_ms=now_ms + self.edge.lease_ms),
+            leased=any(needs_lease(recorded.event) for recorded in draft.recorded),
+        )
+
+    def _checkpoint(self, draft: Draft) -> bytes | None:
+        state = draft.state
+        assert state is not None
+        return freeze(state, draft.digest, self._anchor) if self._wants_checkpoint(state) else None
+
+    def _wants_checkpoint(self, state: RunState) -> bool:
+        due = state.seq - self._checkpoint_seq >= EVERY
+        return due and not state.transcript.cold and freezable(state)
+
+    def _believe(self, draft: Draft) -> None:
+        before = self.state
+        assert draft.state is not None
+        if self._wants_checkpoint(draft.state):
+            self._anchor = Anchor(self.run, draft.state.seq, draft.state.transcript.entries)
+            self._checkpoint_seq = draft.state.seq
+        self.state, self.digest = draft.state, draft.digest
+        if before.seq != self.state.seq:
+            self._tell()
+
+    async def _read_on(self) -> None:
+        commits = await self.edge.journal.commits(self.run, after=self.state.seq)
+        for commit in commits:
+            if commit.first != self.state.seq + 1:
+                raise JournalConflict(run=self.run, expected=self.state.seq, actual=commit.last)
+            events = decode_commit(commit, self.run, self.digest, self.edge.writer.codec)
+            self.state, self.digest = fold(events, self.state), commit.digest
+        if commits:
+            self._tell()
+
+    def _tell(self) -> None:
+        self.edge.bulletin.post(self.run)
+        for listener in tuple(self.listeners):
+            listener()
+
+
+def calls_of(draft: Draft) -> list[tuple[str, int]]:
+    """The provider's call ids that the draft's tool calls answer to, each with its effect."""
+    found = []
+    for recorded in draft.recorded:
+        event: Event = recorded.event
+        if isinstance(event, EffectRequested) and isinstance(event.effect, ToolCall):
+            assert draft.state is not None
+            opened = draft.state.effects.get(recorded.seq)
+            if opened is not None and isinstance(opened.holder, CallPart | ToolCall):
+                found.append((opened.call, recorded.seq))
+    return found

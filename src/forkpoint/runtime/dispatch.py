@@ -1,0 +1,192 @@
+"""One effect, performed so that a crash at any line leaves the truth.
+
+The request and the dispatch are on record before anything here runs. Killed here, the effect was tried and nobody
+wrote down how it ended: recovery decides by its class. What this returns is a command; it becomes a fact only when
+it is appended.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from forkpoint.agents.tool import NotOccurred, Occurred, OutcomeUnknown, ToolContext
+from forkpoint.answers import NOT_RUN
+from forkpoint.commands import Found, Settle
+from forkpoint.effects import ModelCall
+from forkpoint.errors import ToolBadResult, ToolGone, ValueNotJson
+from forkpoint.messages import Message, Text
+from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
+from forkpoint.ports import ModelProgress, ModelUnavailable
+from forkpoint.runtime.calls import Control, run_tool
+from forkpoint.runtime.edges import Equipment
+from forkpoint.runtime.progress import Progress
+from forkpoint.runtime.reading import Reader
+from forkpoint.runtime.requests import Requests, normal_response
+from forkpoint.state import Open, RunState
+from forkpoint.values import to_json
+
+ERROR_CHARS = 4000
+"""How much of an error's text is kept; the rest is told as a number."""
+
+Report = Callable[[Progress], None]
+
+
+class Bench(Struct, frozen=True, kw_only=True):
+    """What performing needs: the run's equipment, its requests, the blobs, and where progress goes."""
+
+    equipment: Equipment
+    requests: Requests
+    reader: Reader
+    report: Report
+
+
+async def ask_model(bench: Bench, state: RunState, opened: Open, control: Control) -> Settle:
+    """Ask the model for ``opened``; how that ended, as the command to record it."""
+    assert isinstance(opened.effect, ModelCall)
+    began = time.monotonic()
+    said: list[str] = []
+
+    def progress(piece: ModelProgress) -> None:
+        said.append(piece.text)
+        bench.report(Progress(run=state.run, effect=opened.seq, text=piece.text, reasoning=piece.reasoning))
+
+    def settle(outcome: Outcome, **more: Any) -> Settle:
+        ms = int((time.monotonic() - began) * 1000)
+        return Settle(effect=opened.seq, attempt=opened.attempt, outcome=outcome, ms=ms, **more)
+
+    request = await bench.requests.request(state, opened.effect)
+    model = bench.equipment.model
+    if control.why is not None:
+        return settle(Cancelled(reason=NOT_RUN))
+    try:
+        control.interruptible = True
+        response = await model.respond(request, progress)
+        control.interruptible = False
+        message = normal_response(response)
+    except asyncio.CancelledError:
+        if control.why is None:
+            raise
+        return settle(Cancelled(reason=control.why, partial=_partial(said)))
+    except ModelUnavailable as error:
+        after = None if error.retry_after_s is None else int(error.retry_after_s * 1000)
+        return settle(_failed(error), transient=True, retry_after_ms=after)
+    except (TimeoutError, ConnectionError) as error:
+        return settle(_failed(error), transient=True)
+    except Exception as error:  # the provider's refusal is the effect's outcome, not ours to raise
+        return settle(_failed(error))
+    return settle(Succeeded(message=message), usage=response.usage, cost=response.cost)
+
+
+def _partial(said: list[str]) -> Message | None:
+    text = "".join(said)
+    return Message(role="assistant", parts=(Text(content=text),), finish_reason="error") if text else None
+
+
+async def call_tool(bench: Bench, state: RunState, opened: Open, control: Control) -> Settle:
+    """Run the tool for ``opened``; how that ended, as the command to record it."""
+    tool = bench.equipment.tool(opened.name)
+    if tool is None:
+        raise ToolGone(run=state.run, tool=opened.name, effect=opened.seq)
+    began = time.monotonic()
+    changes: tuple[dict[str, Any], tuple[str, ...]] = ({}, ())
+
+    def settle(outcome: Outcome, **more: Any) -> Settle:
+        ms = int((time.monotonic() - began) * 1000)
+        return Settle(effect=opened.seq, attempt=opened.attempt, outcome=outcome, ms=ms, **more)
+
+    holder = await bench.reader.whole(opened.holder)
+    arguments = tool.convert(bench.equipment.reveal(holder.arguments))  # type: ignore[union-attr]
+    ctx = _context(bench, state, opened, control)
+    if control.why is not None:
+        return settle(Cancelled(reason=NOT_RUN))
+    try:
+        control.expire_after(tool.timeout_s)
+        result = await run_tool(tool, ctx, arguments, control)
+        changes = ctx.changes
+    except asyncio.CancelledError:
+        if control.why is None:
+            raise
+        return settle(Unknown(because=control.why, text=_why_text(control, tool.timeout_s)), doubtful=True)
+    except OutcomeUnknown as error:
+        return settle(Unknown(because="reported", text=error.text), doubtful=True)
+    except (TimeoutError, ConnectionError) as error:
+        return settle(_failed(error), doubtful=True, transient=True)
+    except Exception as error:  # a tool's exception is its outcome, and goes to the model
+        return settle(_failed(error))
+    return settle(_usable(bench, tool, result), set=changes[0] or None, unset=changes[1])
+
+
+def _usable(bench: Bench, tool: Any, result: Any) -> Outcome:
+    """The result as it can be stored; or that it happened and cannot be used."""
+    try:
+        tool.check_result(result)
+        return Succeeded(value=to_json(result))
+    except (ValueNotJson, ToolBadResult) as error:
+        return Failed(error=type(error).__name__, text=_short(str(error)), happened=True)
+
+
+def _context(bench: Bench, state: RunState, opened: Open, control: Control) -> ToolContext:
+    def report(text: str) -> None:
+        bench.report(Progress(run=state.run, effect=opened.seq, text=text, tool=opened.name))
+
+    return ToolContext(
+        run_id=state.run,
+        effect_id=opened.seq,
+        idempotency_key=opened.key or "",
+        attempt=opened.attempt,
+        state=bench.equipment.reveal(dict(state.app or {})),
+        report=report,
+        is_cancelled=lambda: control.is_signalled,
+    )
+
+
+async def probe_tool(bench: Bench, state: RunState, opened: Open, control: Control) -> Found:
+    """Ask the tool's probe what came of ``opened``; under the key of the run that performed it."""
+    tool = bench.equipment.tool(opened.name)
+    if tool is None:
+        raise ToolGone(run=state.run, tool=opened.name, effect=opened.seq)
+    holder = await bench.reader.whole(opened.holder)
+    arguments = tool.convert(bench.equipment.reveal(holder.arguments))  # type: ignore[union-attr]
+    try:
+        finding = await tool.find(_context(bench, state, opened, control), arguments)
+        if isinstance(finding, Occurred):
+            value = to_json(finding.output)
+            return Found(effect=opened.seq, finding="occurred", outcome=Succeeded(value=value))
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:  # a probe that fails has found nothing out
+        return Found(effect=opened.seq, finding="unknown", note=_short(f"{type(error).__name__}: {error}"))
+    if isinstance(finding, NotOccurred):
+        return Found(effect=opened.seq, finding="not_occurred")
+    return Found(effect=opened.seq, finding="unknown", note=finding.text)
+
+
+def _why_text(control: Control, timeout_s: float | None) -> str:
+    if control.why == "timeout":
+        return f"no result within {timeout_s} s"
+    return "it was interrupted while it ran"
+
+
+def given_up(opened: Open, control: Control, timeout_s: float | None) -> Settle:
+    """The command for a call that was signalled and did not end within its grace period."""
+    why = control.why or "cancelled"
+    return Settle(
+        effect=opened.seq,
+        attempt=opened.attempt,
+        outcome=Unknown(because=why, text=f"{_why_text(control, timeout_s)}, and it did not end when signalled"),
+        doubtful=True,
+    )
+
+
+def _failed(error: BaseException) -> Failed:
+    return Failed(error=type(error).__name__, text=_short(str(error)))
+
+
+def _short(text: str) -> str:
+    text = text.encode("utf-8", "replace").decode()
+    if len(text) <= ERROR_CHARS:
+        return text
+    return f"{text[:ERROR_CHARS]}… ({len(text) - ERROR_CHARS} more characters)"

@@ -1,0 +1,111 @@
+"""The edge to tools and models: what they are given has secrets in it, what comes back has none."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from forkpoint.agents.agent import Agent
+from forkpoint.agents.tool import Tool
+from forkpoint.definition import AgentRecord
+from forkpoint.errors import AgentDiffers, AgentMissing
+from forkpoint.ports import Model
+from forkpoint.redefinition import differences
+from forkpoint.secrets import Secrets
+from forkpoint.state import RunState
+
+
+class Equipment:
+    """The model and tools that this process has for one run, and the secrets they may see."""
+
+    def __init__(
+        self, *, model: Callable[[], Model], tools: Mapping[str, Tool[..., Any]], secrets: Secrets | None
+    ) -> None:
+        self._model = model
+        self._tools = tools
+        self._secrets = secrets
+        self._found: Model | None = None
+
+    @property
+    def model(self) -> Model:
+        """The run's model; looked up when it is first asked."""
+        if self._found is None:
+            self._found = self._model()
+        return self._found
+
+    def tool(self, name: str) -> Tool[..., Any] | None:
+        """The tool of that name, if there is one here."""
+        return self._tools.get(name)
+
+    def reveal(self, value: Any) -> Any:
+        """``value`` with secrets in place of their names. Raises ``secret.missing``."""
+        return self._secrets.reveal(value) if self._secrets else value
+
+    def mask(self, value: Any) -> Any:
+        """``value`` with names in place of secrets."""
+        return self._secrets.mask(value) if self._secrets else value
+
+    def mask_text(self, text: str) -> str:
+        """A text without secrets."""
+        return str(self.mask(text))
+
+    @property
+    def secrets(self) -> Secrets | None:
+        """The secrets, if any are registered."""
+        return self._secrets
+
+
+class Registry:
+    """The agents, extra tools and models that a process offers to its runs."""
+
+    def __init__(
+        self,
+        *,
+        agents: tuple[Agent, ...],
+        models: Callable[[str], Model],
+        secrets: Secrets | None,
+    ) -> None:
+        self.agents = {agent.name: agent for agent in agents}
+        self.extra: dict[str, Tool[..., Any]] = {}
+        self._models = models
+        self._secrets = secrets
+
+    def agent(self, name: str) -> Agent:
+        """The agent of that name. Raises ``agent.missing``."""
+        if name not in self.agents:
+            raise AgentMissing(agent=name, known=", ".join(sorted(self.agents)) or "none")
+        return self.agents[name]
+
+    def equip(self, state: RunState) -> Equipment:
+        """What the run needs to be performed here. Raises ``agent.missing`` or ``agent.differs``."""
+        agent = self.agent(state.agent.name)
+        found = self.differences(state)
+        if found:
+            raise AgentDiffers(run=state.run, differences="; ".join(found))
+        tools = {tool.name: tool for tool in agent.tools} | self._extra(state)
+        return Equipment(model=lambda: self._model(agent, state.agent.model), tools=tools, secrets=self._secrets)
+
+    def differences(self, state: RunState) -> tuple[str, ...]:
+        """How the agent here differs from the run's recorded one, leaving out what a fork's patch set."""
+        expected = self.agent(state.agent.name).record()
+        return differences(state.agent, overridden(expected, state, self.extra))
+
+    def _extra(self, state: RunState) -> dict[str, Tool[..., Any]]:
+        names = {record.name for record in state.agent.tools}
+        return {name: tool for name, tool in self.extra.items() if name in names}
+
+    def _model(self, agent: Agent, name: str) -> Model:
+        if not isinstance(agent.model, str) and agent.model.name == name:
+            return agent.model
+        return self._models(name)
+
+
+def overridden(expected: AgentRecord, state: RunState, extra: Mapping[str, Tool[..., Any]]) -> AgentRecord:
+    """The definition expected of the run: this process's, with what a patch set taken from the record."""
+    kept = {name: getattr(state.agent, name) for name in state.overridden if name != "tools"}
+    if "tools" in state.overridden:
+        here = {record.name: record for record in expected.tools} | {
+            name: tool.record() for name, tool in extra.items()
+        }
+        kept["tools"] = tuple(here[record.name] for record in state.agent.tools if record.name in here)
+    return replace(expected, **kept)

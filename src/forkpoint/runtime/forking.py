@@ -1,0 +1,200 @@
+"""Making a fork: one event in a new run that shares its parent's past. Performs nothing, and reads little."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from forkpoint.agents.tool import Tool
+from forkpoint.definition import AgentRecord
+from forkpoint.errors import (
+    ForkAmbiguousCall,
+    ForkNameTaken,
+    ForkNoSuchCall,
+    JournalConflict,
+    PatchBad,
+    PatchInvalid,
+    RunExists,
+)
+from forkpoint.events import EffectsPolicy, Pending, RecordedEvent, ResultPatch, RunForked
+from forkpoint.ids import check_run_id, fork_name
+from forkpoint.inherit import inherited
+from forkpoint.messages import ResponsePart
+from forkpoint.ports import Append
+from forkpoint.runtime.cell import Edge
+from forkpoint.runtime.places import calls_named
+from forkpoint.runtime.reading import Loaded
+from forkpoint.runtime.writing import Draft
+from forkpoint.state import RunState
+from forkpoint.status import summary
+from forkpoint.timetravel.patches import Patch, ToolError, as_edits, edited, parts_of
+from forkpoint.transcript import compile_messages, first_problem, known_messages
+from forkpoint.values import to_json
+
+
+async def fork(
+    edge: Edge,
+    run: str,
+    at: int,
+    *,
+    patch: Patch,
+    run_id: str | None,
+    effects: EffectsPolicy,
+    pending: Pending,
+    workspace: str | None,
+    labels: Mapping[str, str] | None,
+    actor: str | None,
+) -> str:
+    """Fork ``run`` right after event ``at``; the child's id. Raises the ``fork.*`` and ``patch.*`` errors."""
+    parent = await edge.reader.row(run)
+    loaded = await edge.reader.load(run, upto=at)
+    forked = RunForked(
+        parent=run,
+        at=at,
+        parent_head=parent.head,
+        edits=UNSET,
+        state=patch.state if patch.state is UNSET or patch.state is None else to_json(dict(patch.state)),
+        agent=await _agent(edge, loaded.state, patch),
+        changed=patch.changed,
+        input=UNSET if isinstance(patch.input, UnsetType) else parts_of(patch.input),
+        effects=effects,
+        pending=pending,
+        workspace=workspace,
+        labels=dict(labels) if labels else None,
+        actor=actor,
+    )
+    if patch.messages is not UNSET:
+        loaded = await _whole(edge, loaded)
+        told = known_messages(loaded.state)
+        wanted = edited(told, patch.messages)
+        forked = replace(forked, edits=as_edits(told, wanted))
+    forked = replace(forked, tool_results=await _results(edge, loaded, forked, patch.tool_results))
+    _check(loaded.state, forked)
+    return await _born(edge, loaded, forked, run_id)
+
+
+async def _whole(edge: Edge, loaded: Loaded) -> Loaded:
+    state = await edge.reader.thaw(loaded)
+    return Loaded(state=await edge.reader.whole_transcript(state), digest=loaded.digest)
+
+
+async def _agent(edge: Edge, state: RunState, patch: Patch) -> AgentRecord | None:
+    if not patch.changed:
+        return None
+    agent = await edge.reader.whole(state.agent)
+    changes: dict[str, Any] = {}
+    if not isinstance(patch.instructions, UnsetType):
+        changes["instructions"] = patch.instructions
+    if not isinstance(patch.model, UnsetType):
+        changes["model"] = patch.model if isinstance(patch.model, str) else patch.model.name
+    if not isinstance(patch.settings, UnsetType):
+        changes["settings"] = to_json(dict(patch.settings)) or None
+    if not isinstance(patch.tools, UnsetType):
+        if not all(isinstance(tool, Tool) for tool in patch.tools):
+            raise PatchBad(part="tools", detail="each must be a tool")
+        changes["tools"] = tuple(tool.record() for tool in patch.tools)
+    return replace(agent, **changes)
+
+
+async def _results(
+    edge: Edge, loaded: Loaded, forked: RunForked, wanted: Mapping[str | int, Any]
+) -> tuple[ResultPatch, ...]:
+    patches = []
+    for name, given in wanted.items():
+        effect, call = await _call(edge, loaded.state, forked, name)
+        if isinstance(given, ToolError):
+            patches.append(ResultPatch(effect=effect, call=call, error=given.text))
+        else:
+            patches.append(ResultPatch(effect=effect, call=call, value=to_json(given)))
+    return tuple(patches)
+
+
+async def _call(edge: Edge, state: RunState, forked: RunForked, name: str | int) -> tuple[int, str]:
+    """The one call that ``name`` means at the fork point: its effect (0 for none) and the provider's id."""
+    if isinstance(forked.edits, tuple):
+        found = _calls_after_edits(state, forked, name)
+    elif isinstance(name, int):
+        found = await _call_of_effect(edge, state, name)
+    else:
+        effects = await calls_named(edge.reader, state.run, name, upto=state.seq)
+        found = [(effect, name) for effect in effects]
+        found += [(0, slot.call) for slot in state.batch if slot.call == name and slot.effect <= 0]
+    if not found:
+        raise ForkNoSuchCall(run=state.run, call=str(name), at=state.seq)
+    if len(found) > 1:
+        raise ForkAmbiguousCall(call=str(name), effects=", ".join(str(effect) for effect, _ in found))
+    return found[0]
+
+
+async def _call_of_effect(edge: Edge, state: RunState, effect: int) -> list[tuple[int, str]]:
+    if not 0 < effect <= state.seq:
+        return []
+    opened = (await edge.reader.load(state.run, upto=effect)).state.effects.get(effect)
+    return [(effect, opened.call)] if opened is not None and opened.call else []
+
+
+def _calls_after_edits(state: RunState, forked: RunForked, name: str | int) -> list[tuple[int, str]]:
+    """The calls of an edited transcript that ``name`` may mean: answered ones, and those still open."""
+    child = _child(state, replace(forked, tool_results=()))
+    calls = [
+        (entry.effect, part.id)
+        for entry in child.transcript.entries
+        for part in entry.message.parts
+        if isinstance(part, ResponsePart)
+    ]
+    calls += [(max(slot.effect, 0), slot.call) for slot in child.batch]
+    return [(effect, call) for effect, call in calls if name == (effect if isinstance(name, int) else call)]
+
+
+def _child(state: RunState, forked: RunForked) -> RunState:
+    recorded = RecordedEvent("child", state.seq + 1, state.at_ms, b"", forked)
+    return inherited(state, recorded, forked)
+
+
+def _check(state: RunState, forked: RunForked) -> None:
+    """Refuse a patch that leaves a transcript no provider would take, or kept no agent to go on with."""
+    if isinstance(forked.edits, tuple):
+        problem = first_problem(compile_messages(_child(state, forked)))
+        if problem is not None:
+            raise PatchInvalid(index=problem[0], detail=problem[1])
+
+
+async def _born(edge: Edge, loaded: Loaded, forked: RunForked, run_id: str | None) -> str:
+    if run_id is not None:
+        name = check_run_id(run_id)
+        try:
+            await _append(edge, loaded, forked, name)
+        except RunExists:
+            raise ForkNameTaken(run=name) from None
+        return name
+    n = 1
+    while True:
+        name = fork_name(forked.parent, n)
+        if await edge.journal.row(name) is None:
+            try:
+                await _append(edge, loaded, forked, name)
+            except (RunExists, JournalConflict):
+                continue  # somebody took the name since it was free; the next look finds it taken
+            return name
+        n += 1
+
+
+async def _append(edge: Edge, loaded: Loaded, forked: RunForked, name: str) -> None:
+    at_ms = max(edge.clock.now_ms(), loaded.state.at_ms)
+    draft = Draft(run=name, state=loaded.state, after=forked.at, digest=loaded.digest, at_ms=at_ms)
+    edge.writer.add(draft, forked)
+    assert draft.state is not None
+    await edge.journal.append(
+        Append(
+            run=name,
+            after=forked.at,
+            before=loaded.digest,
+            commit=draft.commit(edge.writer.codec),
+            summary=summary(draft.state),
+            blobs=draft.blobs,
+            refs=draft.refs,
+            born=True,
+            parent=forked.parent,
+        )
+    )

@@ -1,0 +1,309 @@
+"""The loop: under a lease, perform what is due, record how it ended together with what follows, until nothing is.
+
+Each effect in flight is one task. When it ends, its outcome, the requests that follow from it and their dispatches
+are one commit, and the effects dispatched start only after that commit is durable:
+
+    task ends ──▶ [Settle, Plan, Advance] ──decide──▶ one commit ──▶ tasks for what it dispatched
+
+Killed before the commit: the attempt is lost, and recovery decides by its class. Killed after it: the new effects are
+on record as dispatched, and are lost likewise.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from forkpoint.commands import Advance, AnyCommand, Found, Late, Plan, Recover, Settle
+from forkpoint.effects import ModelCall
+from forkpoint.errors import LeaseLost
+from forkpoint.events import EffectDispatched, RecordedEvent
+from forkpoint.outcomes import Failed, Succeeded
+from forkpoint.ports import Lease
+from forkpoint.runtime.calls import Control
+from forkpoint.runtime.cell import Cell
+from forkpoint.runtime.dispatch import Bench, ask_model, call_tool, given_up, probe_tool
+from forkpoint.runtime.planning import Planner
+from forkpoint.state import Open, RunState
+from forkpoint.status import due
+
+TICK_S = 0.2
+"""How often a performer looks for commands from other processes, and whether its lease needs renewing."""
+
+GRACE_S = 2.0
+"""How long a signalled call may take to end before its outcome counts as unknown."""
+
+
+class Performer:
+    """Performs one run until it rests, waits, pauses, or the lease is lost."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        bench: Bench,
+        planner: Planner,
+        lease: Lease,
+        *,
+        orphans: set[asyncio.Task[None]],
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self._cell = cell
+        self._bench = bench
+        self._planner = planner
+        self._lease = lease
+        self._grace_s = grace_s
+        self._controls: dict[int, Control] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._orphans = orphans
+        self._moves = 0
+        self._wake = asyncio.Event()
+        self._timer: Callable[[], None] | None = None
+        self._version = -1
+        self._error: BaseException | None = None
+        self._closing = False
+
+    @property
+    def in_flight(self) -> frozenset[int]:
+        """The effects that are being performed here."""
+        return frozenset(self._controls)
+
+    async def perform(self) -> RunState:
+        """Perform the run; its state when there is nothing more to do here. Raises what stopped it."""
+        self._cell.listeners.add(self._changed)
+        try:
+            await self._begin()
+            while self._error is None and not self._resting():
+                self._wake.clear()
+                self._arm()
+                await self._wake.wait()
+                await self._look()
+            if self._error is not None:
+                raise self._error
+            return self._cell.state
+        finally:
+            self._cell.listeners.discard(self._changed)
+            if self._timer is not None:
+                self._timer()
+            await self._let_go()
+
+    async def close(self) -> None:
+        """Signal what is in flight and let it end within the grace period; what does not is left to recovery."""
+        self._closing = True
+        for control in tuple(self._controls.values()):
+            control.signal("cancelled")
+        self._wake.set()
+
+    async def _begin(self) -> None:
+        state = await self._cell.warm()
+        lost = any(opened.phase == "dispatched" for opened in state.effects.values())
+        commands: list[AnyCommand] = [Recover()] if lost else []
+        await self._move(*commands)
+
+    async def _move(self, *commands: AnyCommand) -> None:
+        """Record ``commands`` and whatever falls due by them, then start what was dispatched."""
+        advance = () if self._closing else (Advance(by=self._lease.owner),)
+        events = await self._submit(*commands, *advance)
+        if _unplanned(self._cell.state) and not self._closing:
+            events += await self._plan()
+        self._start(events)
+        self._probe()
+
+    async def _submit(self, *commands: AnyCommand) -> tuple[RecordedEvent, ...]:
+        self._moves += 1
+        try:
+            events = await self._cell.submit(*commands, lease=self._lease)
+        finally:
+            self._moves -= 1
+        if events:
+            self._lease = self._lasting(events[-1].at_ms)
+        return events
+
+    def _lasting(self, now_ms: int) -> Lease:
+        old = self._lease
+        until_ms = now_ms + self._cell.edge.lease_ms
+        return Lease(run=old.run, owner=old.owner, epoch=old.epoch, until_ms=until_ms)
+
+    async def _plan(self) -> tuple[RecordedEvent, ...]:
+        """Request calls of the last message that have no plan: after an edit, an import, or a fork."""
+        state = self._cell.state
+        message = state.transcript.entries[-1].message
+        calls = [
+            part
+            for part, slot in zip(message.calls, state.batch, strict=True)
+            if slot.effect == 0 and slot.answer is None
+        ]
+        plans = await self._planner.plans(state, calls)
+        if self._cell.state is not state:
+            return ()
+        return await self._submit(Plan(plans=plans), Advance(by=self._lease.owner))
+
+    def _start(self, events: Iterable[RecordedEvent]) -> None:
+        for recorded in events:
+            if isinstance(recorded.event, EffectDispatched):
+                opened = self._cell.state.effects.get(recorded.event.effect)
+                if opened is not None and opened.phase == "dispatched" and opened.seq not in self._controls:
+                    self._spawn(opened, self._perform_model if _is_model(opened) else self._perform_tool)
+        if self._cell.state.interrupting or self._cell.state.stopped:
+            self._signal_all()
+
+    def _probe(self) -> None:
+        for key, opened in self._cell.state.effects.items():
+            if opened.phase == "probe" and key not in self._controls and not self._closing:
+                self._spawn(opened, self._perform_probe)
+
+    def _spawn(self, opened: Open, perform: Callable[[Open, Control], Coroutine[Any, Any, None]]) -> None:
+        control = Control(self._cell.edge.clock, self._grace_s)
+        self._controls[opened.seq] = control
+        task = asyncio.get_running_loop().create_task(perform(opened, control))
+        control.task = task
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._orphans.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._error = self._error or error
+        if self._error is not None or not self._controls:
+            self._wake.set()
+
+    async def _perform_model(self, opened: Open, control: Control) -> None:
+        control.abandoned = lambda: self._abandon(opened, control, None)
+        await self._still_ours()
+        settle = await ask_model(self._bench, self._cell.state, opened, control)
+        if control.finish() and not self._leave_open(settle, control):
+            await self._record(opened, settle)
+
+    async def _perform_tool(self, opened: Open, control: Control) -> None:
+        tool = self._bench.equipment.tool(opened.name)
+        timeout_s = tool.timeout_s if tool is not None else None
+        control.abandoned = lambda: self._abandon(opened, control, timeout_s)
+        await self._still_ours()
+        settle = await call_tool(self._bench, self._cell.state, opened, control)
+        if not control.finish():
+            await self._late(opened, settle)
+        elif not self._leave_open(settle, control):
+            await self._record(opened, settle)
+
+    def _leave_open(self, settle: Settle, control: Control) -> bool:
+        """Whether this outcome only says that this process is closing: recovery knows better what to do."""
+        told = isinstance(settle.outcome, Succeeded | Failed)
+        return self._closing and control.why == "cancelled" and not told
+
+    async def _perform_probe(self, opened: Open, control: Control) -> None:
+        found = await probe_tool(self._bench, self._cell.state, opened, control)
+        control.finish()
+        self._controls.pop(opened.seq, None)
+        await self._guarded(found)
+
+    async def _still_ours(self) -> None:
+        """Renew the lease if it ran out since it was last renewed. Raises ``lease.lost``; nothing was performed."""
+        now_ms = self._cell.edge.clock.now_ms()
+        if now_ms >= self._lease.until_ms:
+            await self._renew(now_ms)
+
+    def _abandon(self, opened: Open, control: Control, timeout_s: float | None) -> None:
+        """Give up on a call that did not end when signalled; it may still end, and be a late result."""
+        self._controls.pop(opened.seq, None)
+        if control.task is not None:
+            self._tasks.discard(control.task)
+            self._orphans.add(control.task)
+        if self._closing:
+            self._wake.set()
+            return
+        task = asyncio.get_running_loop().create_task(self._record(opened, given_up(opened, control, timeout_s)))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    async def _record(self, opened: Open, settle: Settle) -> None:
+        """Append an outcome, with the plans of the calls that a model's message asks for."""
+        self._controls.pop(opened.seq, None)
+        outcome = settle.outcome
+        if _is_step(opened) and isinstance(outcome, Succeeded) and outcome.message is not None:
+            message = self._cell.edge.writer.masked(outcome.message)
+            if message.calls:
+                plans = await self._planner.plans(self._cell.state, message.calls)
+                await self._guarded(settle, Plan(plans=plans))
+                return
+        await self._guarded(settle)
+
+    async def _late(self, opened: Open, settle: Settle) -> None:
+        if isinstance(settle.outcome, Succeeded | Failed):
+            await self._cell.submit(Late(effect=opened.seq, outcome=settle.outcome))
+
+    async def _guarded(self, *commands: Settle | Plan | Found) -> None:
+        """Record commands under the lease; losing it ends the performing, and nothing is recorded."""
+        try:
+            await self._move(*commands)
+        except LeaseLost as lost:
+            self._error = self._error or lost
+            self._signal_all()
+
+    def _signal_all(self) -> None:
+        for control in tuple(self._controls.values()):
+            control.signal("cancelled")
+
+    def _changed(self) -> None:
+        if not self._moves:
+            self._wake.set()
+
+    def _arm(self) -> None:
+        if self._timer is None:
+            self._timer = self._cell.edge.clock.call_later(TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._wake.set()
+
+    async def _look(self) -> None:
+        """React to what others wrote, to time passing, and to the lease running down."""
+        edge = self._cell.edge
+        version = await edge.journal.version()
+        if version != self._version:
+            self._version = version
+            await self._cell.refresh()
+        state, now_ms = self._cell.state, edge.clock.now_ms()
+        if state.interrupting or state.stopped:
+            self._signal_all()
+        found = due(state, now_ms)
+        new = found.dispatch or found.ask or found.plan or set(found.probe) - self._controls.keys()
+        try:
+            if new and not self._closing and not self._moves:
+                await self._move()
+            if self._lease.until_ms < now_ms + edge.lease_ms // 2:
+                await self._renew(now_ms)
+        except LeaseLost as lost:
+            self._error = self._error or lost
+            self._signal_all()
+
+    async def _renew(self, now_ms: int) -> None:
+        self._lease = self._lasting(now_ms)
+        await self._cell.edge.journal.renew_lease(self._lease)
+
+    def _resting(self) -> bool:
+        if self._controls or self._tasks:
+            return False
+        if self._closing:
+            return True
+        found = due(self._cell.state, self._cell.edge.clock.now_ms())
+        return not found.anything and found.wake_at_ms is None
+
+    async def _let_go(self) -> None:
+        """Wait for the tasks that still end in time; then give the lease back."""
+        for task in tuple(self._tasks):
+            if not task.done() and (self._error is not None or self._closing):
+                task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=0 if self._closing else None)
+        await self._cell.edge.journal.release_lease(self._lease)
+
+
+def _unplanned(state: RunState) -> bool:
+    return bool(state.batch) and due(state, state.at_ms).plan
+
+
+def _is_model(opened: Open) -> bool:
+    return isinstance(opened.effect, ModelCall)
+
+
+def _is_step(opened: Open) -> bool:
+    return isinstance(opened.effect, ModelCall) and not opened.effect.compaction

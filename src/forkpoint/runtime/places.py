@@ -1,0 +1,121 @@
+"""Moments of a run found in its journal without folding it from the start."""
+
+from forkpoint.errors import ForkAmbiguousCall
+from forkpoint.events import RecordedEvent
+from forkpoint.folding import evolve
+from forkpoint.ids import AtSeq, AtStep, AtTurn, BeforeCall, Where
+from forkpoint.ports import Commit
+from forkpoint.runtime.reading import Loaded, Reader, Stretch
+from forkpoint.timetravel.moments import asks_model, missing_point, step_is_over, step_settles
+
+AHEAD = 64
+"""How many events are read at a time when looking ahead for the end of a step."""
+
+
+async def locate(reader: Reader, run: str, where: Where | None) -> int:
+    """The event after which ``where`` lies in ``run``; its head if ``where`` is None. Raises
+    ``fork.no-such-point``, ``fork.ambiguous-call`` or ``run.not-found``."""
+    head = (await reader.row(run)).head
+    match where:
+        case None:
+            return head
+        case AtSeq(seq):
+            found = seq if 1 <= seq <= head else None
+        case AtStep(step):
+            found = await _end_of_step(reader, run, step)
+        case AtTurn(turn):
+            found = await _end_of_turn(reader, run, turn)
+        case BeforeCall(call):
+            found = await _before_call(reader, run, call)
+    if found is None:
+        raise missing_point((await reader.load(run)).state, where)
+    return found
+
+
+async def calls_named(reader: Reader, run: str, call: str, *, upto: int) -> tuple[int, ...]:
+    """The effects by which the provider's call id ``call`` was asked for in a run's history up to ``upto``."""
+    effects: list[int] = []
+    for stretch in await reader.lineage(run, upto=upto):
+        own = await reader.journal.effects_of_call(stretch.run, call)
+        effects += [effect for effect in own if stretch.after < effect <= stretch.upto]
+    return tuple(effects)
+
+
+async def _before_call(reader: Reader, run: str, call: str) -> int | None:
+    head = (await reader.row(run)).head
+    found = set(await calls_named(reader, run, call, upto=head))
+    if call.isdigit() and 0 < int(call) <= head:
+        state = (await reader.load(run, upto=int(call))).state
+        opened = state.effects.get(int(call))
+        if opened is not None and opened.call:
+            found.add(int(call))
+    if len(found) > 1:
+        raise ForkAmbiguousCall(call=call, effects=", ".join(str(effect) for effect in sorted(found)))
+    return found.pop() if found else None
+
+
+async def settled_step(reader: Reader, run: str, step: int) -> int | None:
+    """The event by which ``step`` (from 1) came to be, if the run has it."""
+    for stretch in await reader.lineage(run):
+        commit = await reader.journal.commit_reaching(stretch.run, step=step)
+        if commit is None:
+            continue
+        settles = step_settles(await _events(reader, stretch, commit))
+        place = step - (commit.step - len(settles)) - 1
+        if 0 <= place < len(settles) and settles[place] <= stretch.upto:
+            return settles[place]
+    return None
+
+
+async def _events(reader: Reader, stretch: Stretch, commit: Commit) -> list[RecordedEvent]:
+    return await reader.history(stretch.run, after=commit.first - 1, upto=commit.last)
+
+
+async def _end_of_step(reader: Reader, run: str, step: int) -> int | None:
+    if step == 0:
+        return await _before_first_step(reader, run)
+    settled = await settled_step(reader, run, step)
+    if settled is None:
+        return None
+    loaded = await reader.load(run, upto=settled)
+    return await _look_ahead(reader, run, loaded)
+
+
+async def _before_first_step(reader: Reader, run: str) -> int | None:
+    after = 0
+    while events := await reader.history(run, after=after, upto=after + AHEAD):
+        for recorded in events:
+            if asks_model(recorded):
+                return recorded.seq - 1 or None
+        after = events[-1].seq
+    return after or None
+
+
+async def _look_ahead(reader: Reader, run: str, loaded: Loaded) -> int:
+    """The last event of the step that ``loaded`` stands in."""
+    state = loaded.state
+    events: list[RecordedEvent] = []
+    while True:
+        if not events:
+            events = await reader.history(run, after=state.seq, upto=state.seq + AHEAD)
+        if step_is_over(state, events[:1]):
+            return state.seq
+        state = evolve(state, events.pop(0))
+
+
+async def _end_of_turn(reader: Reader, run: str, turn: int) -> int | None:
+    for stretch in await reader.lineage(run):
+        commit = await reader.journal.commit_reaching(stretch.run, turn=turn + 1)
+        if commit is None:
+            continue
+        state = (await reader.load(stretch.run, upto=commit.first - 1)).state if commit.first > 1 else None
+        for recorded in await _events(reader, stretch, commit):
+            if recorded.seq > stretch.upto:
+                break
+            before, state = state, evolve(state, recorded)
+            if state.turn > turn:
+                if before is not None and before.turn == turn and not before.active:
+                    return before.seq
+                return recorded.seq
+    state = (await reader.load(run)).state
+    return state.seq if state.turn == turn and not state.active else None

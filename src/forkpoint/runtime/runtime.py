@@ -1,0 +1,300 @@
+"""A handle on a store and the agents this process can perform: start, open, list, recover, fork, compare."""
+
+import asyncio
+import secrets as chance
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from forkpoint.agents.agent import Agent
+from forkpoint.agents.tool import Tool
+from forkpoint.commands import ChangeAgent, Start
+from forkpoint.decide import start
+from forkpoint.definition import Limits
+from forkpoint.errors import AgentDiffers, ForkpointError, RunBusy, RunExists
+from forkpoint.events import InputReceived, RunStarted
+from forkpoint.ids import check_run_id
+from forkpoint.messages import Message, Part
+from forkpoint.ports import Append, Page, RunFilter, RunRow
+from forkpoint.runtime.cell import Cell, Edge
+from forkpoint.runtime.dispatch import Bench
+from forkpoint.runtime.edges import Registry
+from forkpoint.runtime.performer import GRACE_S, Performer
+from forkpoint.runtime.planning import Planner
+from forkpoint.runtime.requests import Requests
+from forkpoint.runtime.run import POLL_S, Run
+from forkpoint.runtime.writing import Draft
+from forkpoint.state import RunState
+from forkpoint.status import Wait, status, summary, waits
+from forkpoint.timetravel.patches import Patch, parts_of
+
+AT_ONCE = 64
+"""How many runs ``recover`` performs at the same time."""
+
+
+class Recovered(Struct, frozen=True, kw_only=True):
+    """What a recovery did: the runs it performed, and those it could not, with the reason."""
+
+    runs: tuple[str, ...] = ()
+    failed: Mapping[str, str] = {}
+
+
+class RunWait(Struct, frozen=True, kw_only=True):
+    """A decision that some run needs."""
+
+    run: str
+    wait: Wait
+
+
+class Runtime:
+    """What ``connect`` gives: the runs of one store, and what this process can do with them."""
+
+    def __init__(self, edge: Edge, registry: Registry, *, grace_s: float = GRACE_S) -> None:
+        self.edge = edge
+        self._registry = registry
+        self._grace_s = grace_s
+        self._cells: WeakValueDictionary[str, Cell] = WeakValueDictionary()
+        self._performing: dict[str, asyncio.Task[RunState]] = {}
+        self._performers: dict[str, Performer] = {}
+        self._orphans: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> "Runtime":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let what is in flight end within its grace period, give every lease back, and close the store."""
+        for performer in tuple(self._performers.values()):
+            await performer.close()
+        tasks = tuple(self._performing.values())
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in tuple(self._orphans):
+            task.cancel()
+        await asyncio.gather(*self._orphans, return_exceptions=True)
+        await self.edge.journal.close()
+
+    # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def start(
+        self,
+        agent: str | Agent,
+        input: str | Part | Message | Sequence[Part] | None = None,
+        *,
+        run_id: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        workspace: str | None = None,
+        actor: str | None = None,
+        perform: bool = True,
+    ) -> Run:
+        """Begin a run and perform it in the background of this process (unless ``perform`` is false).
+
+        A ``run_id`` that is taken is the same run if agent and input are the same; else ``run.exists`` is raised.
+        """
+        definition = self._registry.agent(agent if isinstance(agent, str) else agent.name)
+        command = Start(
+            agent=definition.record(),
+            input=None if input is None else parts_of(input),
+            labels=dict(labels) if labels else None,
+            limits=limits or definition.limits,
+            workspace=workspace,
+            actor=actor,
+        )
+        name = check_run_id(run_id) if run_id is not None else f"{definition.name}-{chance.token_hex(4)}"
+        cell = await self._begin(name, command)
+        run = Run(self, cell, live=perform)
+        if perform:
+            await self.perform(cell, accept_changes=False)
+        return run
+
+    async def _begin(self, name: str, command: Start) -> Cell:
+        draft = Draft(run=name, state=None, after=0, digest=bytes(32), at_ms=self.edge.clock.now_ms())
+        for event in start(command):
+            self.edge.writer.add(draft, event)
+        assert draft.state is not None
+        append = Append(
+            run=name,
+            after=0,
+            before=bytes(32),
+            commit=draft.commit(self.edge.writer.codec),
+            summary=summary(draft.state),
+            blobs=draft.blobs,
+            refs=draft.refs,
+            born=True,
+        )
+        try:
+            await self.edge.journal.append(append)
+        except RunExists:
+            await self._check_same(name, draft)
+        return await self._cell(name)
+
+    async def _check_same(self, name: str, draft: Draft) -> None:
+        """Raises ``run.exists`` unless the run began with the same agent and input as ``draft``."""
+        there = await self.edge.reader.history(name, upto=len(draft.recorded) + 1)
+        ours = [_said(one.event) for one in draft.recorded]
+        theirs = [_said(one.event) for one in there]
+        if theirs[: len(ours)] != ours or (len(ours) == 1 and len(theirs) > 1 and theirs[1] is not None):
+            raise RunExists(run=name)
+
+    async def open(self, run_id: str) -> Run:
+        """A handle on a run that is there. Performs nothing. Raises ``run.not-found``."""
+        return Run(self, await self._cell(check_run_id(run_id)))
+
+    async def _cell(self, name: str) -> Cell:
+        cell = self._cells.get(name)
+        if cell is None:
+            await self.edge.reader.row(name)
+            fresh = Cell(self.edge, await self.edge.reader.load(name))
+            cell = self._cells.setdefault(name, fresh)
+        return cell
+
+    async def runs(self, which: RunFilter | None = None, *, after: int | None = None, limit: int = 50) -> Page:
+        """A page of runs, newest first. Reads no event."""
+        return await self.edge.journal.rows(which or RunFilter(), after=after, limit=limit)
+
+    async def all_runs(self, which: RunFilter | None = None) -> AsyncIterator[RunRow]:
+        """Every run, newest first."""
+        after = None
+        while True:
+            page = await self.runs(which, after=after, limit=200)
+            for row in page.rows:
+                yield row
+            if page.next is None:
+                return
+            after = page.next
+
+    async def waits(self) -> tuple[RunWait, ...]:
+        """Every decision that some run of the store needs, oldest run first."""
+        found: list[RunWait] = []
+        async for row in self.all_runs():
+            if row.summary.waits:
+                state = (await self.edge.reader.load(row.run)).state
+                found[:0] = [RunWait(run=row.run, wait=wait) for wait in waits(state)]
+        return tuple(found)
+
+    # ── performing ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def performing(self, run: str) -> "asyncio.Task[RunState] | None":
+        """The task that performs ``run`` in this process, if one does."""
+        task = self._performing.get(run)
+        return task if task is not None and not task.done() else None
+
+    async def perform(self, cell: Cell, *, accept_changes: bool, quiet: bool = False) -> None:
+        """Have ``cell``'s run performed in this process, if it is not already. ``quiet``: not if another does."""
+        if self.performing(cell.run) is not None:
+            return
+        state = await cell.refresh()
+        if status(state) in ("idle", "stopped", "paused", "failed"):
+            return
+        await self._accept(cell, accept_changes)
+        now_ms = self.edge.clock.now_ms()
+        try:
+            lease = await self.edge.journal.take_lease(
+                cell.run, owner=self.edge.owner, now_ms=now_ms, until_ms=now_ms + self.edge.lease_ms
+            )
+        except RunBusy:
+            if quiet:
+                return
+            raise
+        await cell.refresh()
+        performer = await self._performer(cell, lease)
+        self._performers[cell.run] = performer
+        task = asyncio.get_running_loop().create_task(performer.perform())
+        self._performing[cell.run] = task
+        task.add_done_callback(lambda done: self._performed(cell.run, done))
+
+    def _performed(self, run: str, task: "asyncio.Task[RunState]") -> None:
+        if self._performing.get(run) is task:
+            self._performers.pop(run, None)
+        if not task.cancelled():
+            task.exception()  # looked at, so that a run nobody waits for does not warn; wait() raises it
+
+    async def _performer(self, cell: Cell, lease: Any) -> Performer:
+        agent = await self.edge.reader.whole(cell.state.agent)
+        equipment = self._registry.equip(replace(cell.state, agent=agent))
+        bench = Bench(
+            equipment=equipment,
+            requests=Requests(equipment, self.edge.reader),
+            reader=self.edge.reader,
+            report=lambda notice: self.edge.bulletin.post(notice.run, notice),
+        )
+        planner = Planner(equipment, self.edge.reader)
+        return Performer(cell, bench, planner, lease, orphans=self._orphans, grace_s=self._grace_s)
+
+    async def _accept(self, cell: Cell, accept_changes: bool) -> None:
+        """Record that the run goes on under another definition. Raises ``agent.differs`` unless accepted."""
+        agent = await self.edge.reader.whole(cell.state.agent)
+        found = self._registry.differences(replace(cell.state, agent=agent))
+        if not found:
+            return
+        if not accept_changes:
+            raise AgentDiffers(run=cell.run, differences="; ".join(found))
+        now = self._registry.agent(cell.state.agent.name).record()
+        await cell.submit(ChangeAgent(agent=now, differences=found))
+
+    def know(self, patch: Patch) -> None:
+        """Remember the tools of a patch, so that this process can perform the fork."""
+        if "tools" in patch.changed:
+            self._registry.extra.update({tool.name: tool for tool in patch.tools if isinstance(tool, Tool)})  # type: ignore[union-attr]
+
+    async def recover(self, *, wait: bool = True) -> Recovered:
+        """Perform what is due in every run that nobody owns, once. Runs that cannot be recovered are named."""
+        done: list[str] = []
+        failed: dict[str, str] = {}
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def one(row: RunRow) -> None:
+            async with slots:
+                try:
+                    run = await self.open(row.run)
+                    await run.resume()
+                    if wait:
+                        await run.wait()
+                    done.append(row.run)
+                except RunBusy:
+                    return
+                except ForkpointError as error:
+                    failed[row.run] = f"{error.code}: {error}"
+
+        rows = [row async for row in self.all_runs(RunFilter(due=True))]
+        await asyncio.gather(*(one(row) for row in rows if not self._alive(row)))
+        return Recovered(runs=tuple(sorted(done)), failed=failed)
+
+    def _alive(self, row: RunRow) -> bool:
+        if row.owner is None or row.owner_alive is False:
+            return False
+        return row.owner_alive is True and row.lease_until_ms > self.edge.clock.now_ms()
+
+    async def keep_recovering(self, seen: Callable[[Recovered], None]) -> None:
+        """Recover whenever the store changes, until cancelled; ``seen`` is told of every round that did something."""
+        version = -1
+        while True:
+            now = await self.edge.journal.version()
+            if now != version:
+                recovered = await self.recover(wait=False)
+                if recovered.runs or recovered.failed:
+                    seen(recovered)
+                version = await self.edge.journal.version()
+            pause = asyncio.Event()
+            self.edge.clock.call_later(POLL_S * 5, pause.set)
+            await pause.wait()
+
+    # ── keeping ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def delete(self, run_id: str) -> None:
+        """Remove a run: its events after the last fork point, or all of it if it has no forks."""
+        await self.edge.reader.row(check_run_id(run_id))
+        await self.edge.journal.delete(run_id)
+        self._cells.pop(run_id, None)
+
+
+def _said(event: object) -> object:
+    """What of a first event must be equal for two starts to be the same."""
+    if isinstance(event, RunStarted):
+        return event.agent
+    return event.parts if isinstance(event, InputReceived) and event.key is None else None

@@ -1,0 +1,123 @@
+"""Events on their way into a journal: masked, large values set aside, encoded, digested.
+
+What is folded afterwards is the event as stored, so that a run sees the same on the first day and the second.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from forkpoint._canon import content_digest
+from forkpoint.aside import refs, set_aside
+from forkpoint.codec import LARGE_BYTES, encode_event, event_digest
+from forkpoint.errors import BlobCorrupt
+from forkpoint.events import KINDS, Event, RecordedEvent
+from forkpoint.folding import evolve
+from forkpoint.ports import Commit
+
+if TYPE_CHECKING:
+    from forkpoint.secrets import Secrets
+from forkpoint.state import RunState
+
+S = TypeVar("S", bound=Struct)
+
+_NUMBER = {kind: number for number, kind in enumerate(KINDS)}
+
+
+class PayloadCodec(Protocol):
+    """Changes bytes on their way to the store and back: encryption, compression."""
+
+    def encode(self, data: bytes) -> bytes:
+        """The bytes to store."""
+        ...
+
+    def decode(self, data: bytes) -> bytes:
+        """The bytes that were given to ``encode``."""
+        ...
+
+
+class Draft:
+    """A commit in the making: events are added one by one, each folded as it will be stored."""
+
+    def __init__(self, *, run: str, state: RunState | None, after: int, digest: bytes, at_ms: int) -> None:
+        self.run = run
+        self.state = state
+        self.after = after
+        self.before = digest
+        self.digest = digest
+        self.at_ms = at_ms
+        self.recorded: list[RecordedEvent] = []
+        self.lines: list[bytes] = []
+        self.blobs: dict[str, bytes] = {}
+        self.refs: list[str] = []
+
+    def commit(self, codec: PayloadCodec | None) -> Commit:
+        """The draft as a commit, its body after the payload codec."""
+        assert self.state is not None
+        body = b"\n".join(self.lines)
+        marks = b"".join([*(event.digest[:8] for event in self.recorded[:-1]), self.digest])
+        return Commit(
+            first=self.after + 1,
+            at_ms=self.at_ms,
+            kinds=bytes([_NUMBER[type(event.event)] for event in self.recorded]),
+            marks=marks,
+            body=codec.encode(body) if codec else body,
+            step=self.state.step,
+            turn=self.state.turn,
+        )
+
+
+class Writer:
+    """What every event passes on its way into the journal."""
+
+    def __init__(
+        self,
+        *,
+        secrets: "Secrets | None" = None,
+        redact: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        codec: PayloadCodec | None = None,
+    ) -> None:
+        self._secrets = secrets
+        self._redact = redact
+        self.codec = codec
+
+    def masked(self, word: S) -> S:
+        """``word`` without the value of any secret, and as the redact hook leaves it."""
+        if self._redact is None and not (self._secrets and self._secrets.occurs_in(msgspec.json.encode(word))):
+            return word
+        plain = msgspec.to_builtins(word)
+        if self._redact is not None:
+            plain = self._redact(plain)
+        if self._secrets:
+            plain = self._secrets.mask(plain)
+        return msgspec.convert(plain, type(word))
+
+    def add(self, draft: Draft, event: Event) -> None:
+        """Put ``event`` into ``draft``, as it will be stored, and fold it."""
+        line = encode_event(event)
+        if self._redact is not None or (self._secrets and self._secrets.occurs_in(line)):
+            event = self.masked(event)
+            line = encode_event(event)
+        if len(line) > LARGE_BYTES:
+            event, blobs = set_aside(event, LARGE_BYTES)
+            line = encode_event(event)
+            draft.blobs.update({name: self._stored(data) for name, data in blobs.items()})
+            draft.refs += refs(event)
+        seq = draft.after + len(draft.recorded) + 1
+        draft.digest = event_digest(draft.digest, draft.run, seq, draft.at_ms, line)
+        recorded = RecordedEvent(draft.run, seq, draft.at_ms, draft.digest, event)
+        draft.recorded.append(recorded)
+        draft.lines.append(line)
+        draft.state = evolve(draft.state, recorded)
+
+    def _stored(self, data: bytes) -> bytes:
+        return self.codec.encode(data) if self.codec else data
+
+    def loaded(self, digest: str, stored: bytes) -> bytes:
+        """A blob as it was before the payload codec. Raises ``blob.corrupt`` if its bytes were altered."""
+        data = self.codec.decode(stored) if self.codec else stored
+        if content_digest(data) != digest:
+            raise BlobCorrupt(digest=digest)
+        return data

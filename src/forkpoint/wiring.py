@@ -1,0 +1,87 @@
+"""``connect``: the one place that chooses a store, a clock and a way to models."""
+
+import os
+import secrets as chance
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from forkpoint.agents.agent import Agent
+from forkpoint.errors import ModelNoProvider
+from forkpoint.ports import Clock, Journal, Model
+from forkpoint.runtime.cell import Edge
+from forkpoint.runtime.clock import SystemClock
+from forkpoint.runtime.edges import Registry
+from forkpoint.runtime.performer import GRACE_S
+from forkpoint.runtime.progress import Bulletin
+from forkpoint.runtime.reading import Reader
+from forkpoint.runtime.runtime import Runtime
+from forkpoint.runtime.writing import PayloadCodec, Writer
+from forkpoint.secrets import Secrets
+
+LEASE_S = 30.0
+
+
+def connect(
+    store: str | Path | Journal,
+    *,
+    agents: Sequence[Agent] = (),
+    models: Callable[[str], Model] | Mapping[str, Model] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    redact: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    codec: PayloadCodec | None = None,
+    durability: Literal["full", "normal"] = "full",
+    clock: Clock | None = None,
+    lease_s: float = LEASE_S,
+    grace_s: float = GRACE_S,
+) -> Runtime:
+    """A runtime on a store: ``async with connect("runs.db", agents=[agent]) as runtime``.
+
+    ``store`` is a path, ``sqlite:PATH``, ``memory:``, or a ``Journal``. ``models`` finds a model by its name
+    (``provider:model``). ``secrets`` are values by name that never reach the store. ``redact`` is given every event
+    as plain data before it is written, and returns it without what must not be. ``codec`` changes bytes on their
+    way to the store and back. ``durability`` ``full`` waits for the disk at every commit; ``normal`` may lose the
+    last ones in a power cut, never in a crash of the process. ``lease_s`` is how long a performer that cannot be
+    seen is waited for; ``grace_s`` how long a signalled call may take to end.
+    """
+    journal = open_store(store, durability=durability) if isinstance(store, str | Path) else store
+    known = Secrets(secrets) if secrets else None
+    writer = Writer(secrets=known, redact=redact, codec=codec)
+    edge = Edge(
+        journal=journal,
+        reader=Reader(journal, writer),
+        writer=writer,
+        clock=clock or SystemClock(),
+        bulletin=Bulletin(),
+        owner=getattr(journal, "owner", None) or f"p{os.getpid()}-{chance.token_hex(3)}",
+        lease_ms=int(lease_s * 1000),
+    )
+    registry = Registry(agents=tuple(agents), models=_finder(models), secrets=known)
+    return Runtime(edge, registry, grace_s=grace_s)
+
+
+def open_store(
+    store: str | Path, *, durability: Literal["full", "normal"] = "full", read_only: bool = False
+) -> Journal:
+    """The journal that ``store`` names: a path, ``sqlite:PATH`` or ``memory:``. Raises the ``store.*`` errors."""
+    if str(store) == "memory:":
+        from forkpoint.stores.memory import MemoryJournal
+
+        return MemoryJournal()
+    from forkpoint.stores.sqlite.journal import SqliteJournal
+
+    path = str(store).removeprefix("sqlite:")
+    return SqliteJournal(path, synchronous=durability, read_only=read_only)
+
+
+def _finder(models: Callable[[str], Model] | Mapping[str, Model] | None) -> Callable[[str], Model]:
+    if callable(models):
+        return models
+    known = dict(models or {})
+
+    def find(name: str) -> Model:
+        if name not in known:
+            raise ModelNoProvider(model=name)
+        return known[name]
+
+    return find
