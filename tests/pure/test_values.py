@@ -134,9 +134,12 @@ FORMS: list[tuple[Any, Any]] = [
     (bytearray(b"a"), "YQ=="),
     (memoryview(b"a"), "YQ=="),
     (pathlib.PurePosixPath("a/b"), "a/b"),
-    (Model(day=datetime.date(2026, 1, 2), price=Decimal(2), tags={3}), {"day": "2026-01-02", "price": "2", "tags": [3]}),
+    (
+        Model(day=datetime.date(2026, 1, 2), price=Decimal(2), tags={3}),
+        {"day": "2026-01-02", "price": "2", "tags": [3]},
+    ),
     (Root([1, 2]), [1, 2]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("value", "form"), FORMS, ids=[type(value).__name__ for value, _ in FORMS])

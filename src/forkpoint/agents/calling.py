@@ -104,9 +104,8 @@ class ToolContext:
     @property
     def state(self) -> Mapping[str, Any]:
         """The application's state as of the call, with this call's own changes. A copy that cannot be set."""
-        now = {name: to_json(value) for name, value in self._state.items() if name not in self._changed}
-        now.update({name: value for name, value in self._changed.items() if value is not _GONE})
-        return MappingProxyType(now)
+        now = {**self._state, **self._changed}
+        return MappingProxyType({name: to_json(value) for name, value in now.items() if value is not _GONE})
 
     @property
     def cancelled(self) -> bool:

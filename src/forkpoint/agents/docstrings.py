@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass, field
 
 _GOOGLE = re.compile(r"(?:Args|Arguments|Parameters|Params):\s*$")
-_OTHER = re.compile(
-    r"(?:Returns?|Yields?|Raises|Examples?|Notes?|Warnings?|Warns|See Also|References|Attributes|Todo):\s*$"
-)
+_TITLES = r"(?:Returns?|Yields?|Receives|Raises|Examples?|Notes?|Warnings?|Warns|See Also|References|Attributes|Todo)"
+_OTHER = re.compile(rf"{_TITLES}:\s*$")
+_NUMPY = re.compile(rf"(?:Other )?Parameters\s*$|{_TITLES}\s*$")
 _ITEM = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
 _NUMPY_ITEM = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\w+)*)\s*(?::.*)?$")
 _REST = re.compile(r":(\w+)(?:\s+[^:]*?)?(?:\s*\b(\w+))?:\s*(.*)$")
@@ -36,8 +36,8 @@ def read_docstring(text: str | None) -> Docstring:
         line = lines[place]
         if _GOOGLE.match(line):
             place = _google(lines, place + 1, parameters)
-        elif place + 1 < len(lines) and _UNDERLINE.match(lines[place + 1]) and line.strip():
-            told = parameters if line.strip() in ("Parameters", "Other Parameters") else {}
+        elif _is_numpy(lines, place):
+            told = parameters if "Parameters" in line else {}
             place = _numpy(lines, place + 2, told)
         elif _OTHER.match(line):
             place = _after(lines, place + 1)
@@ -69,7 +69,7 @@ def _numpy(lines: list[str], place: int, parameters: dict[str, list[str]]) -> in
     names: list[str] = []
     while place < len(lines):
         line = lines[place]
-        if place + 1 < len(lines) and _UNDERLINE.match(lines[place + 1]):
+        if _is_numpy(lines, place):
             break
         if line.strip() and not _indent(line):
             item = _NUMPY_ITEM.match(line)
@@ -78,6 +78,11 @@ def _numpy(lines: list[str], place: int, parameters: dict[str, list[str]]) -> in
             parameters.setdefault(name, []).append(line)
         place += 1
     return place
+
+
+def _is_numpy(lines: list[str], place: int) -> bool:
+    below = lines[place + 1] if place + 1 < len(lines) else ""
+    return bool(_NUMPY.match(lines[place]) and _UNDERLINE.match(below))
 
 
 def _rest(lines: list[str], place: int, parameters: dict[str, list[str]]) -> int:

@@ -1,23 +1,19 @@
-"""A function's parameters and result as JSON Schema, and the arguments of a call as the function takes them.
+"""A function's parameters and result as JSON Schema, and a call's arguments as the function takes them.
 
-What the schema says is what is accepted: types are strict (``"5"`` is no ``int``), names that the function
-does not have are refused. Types are those of msgspec: plain ones, ``Literal``, enums, dataclasses, named
-tuples, ``TypedDict``, ``Struct``, constraints by ``Annotated[…, msgspec.Meta(…)]``; and paths. A parameter
-whose annotation has something of pydantic in it (a model, ``Field``, a constraint) is pydantic's, which is
-never imported for a function that does not use it.
+What the schema says is what is accepted: types are strict (``"5"`` is no ``int``), and names that the
+function does not have are refused.
 """
 
 import functools
 import inspect
-import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Annotated, Any
 
 import msgspec
 
+from forkpoint.agents import annotations
 from forkpoint.errors import ValueNotJson
 from forkpoint.errors.agents import ToolBadArguments, ToolBadDefinition
 from forkpoint.json_check import check_json
@@ -25,20 +21,20 @@ from forkpoint.values import to_json
 
 __all__ = ["Parameter", "Parameters", "check_json", "given_parameters", "read_parameters", "result_schema"]
 
-_REF = "#/$defs/{name}"
-_UNSET = inspect.Parameter.empty
+_UNSET: Any = inspect.Parameter.empty
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parameter:
-    """One parameter: how it is annotated, and what stands in for it where a call leaves it out.
+    """One parameter: its annotation, what turns JSON into it, and what stands in where a call leaves it out.
 
     ``adapter`` is pydantic's ``TypeAdapter`` where the annotation is pydantic's. ``fill`` says that the
-    default has to be passed, because what the function has in its place is not a value (a ``Field``).
+    default has to be passed, because what the function has in its place (a ``Field``) is not a value.
     """
 
     name: str
     annotation: Any
+    convert: Callable[[Any], Any]
     default: Any = _UNSET
     adapter: Any = None
     fill: bool = False
@@ -63,18 +59,14 @@ class Parameters:
     given: bool = False
 
     def convert(self, tool: str, arguments: Any) -> dict[str, Any]:
-        """The arguments of a call as keyword arguments.
+        """The arguments of a call as keyword arguments, which share nothing that can change with it.
 
         ``arguments`` is a JSON object, its text, or nothing (``None`` or an empty text). Raises
         ``tool.bad-arguments`` with every problem, each naming the argument and what was expected.
         """
         found = _as_object(tool, arguments)
-        if self.given:
-            problem = check_json(found, self.schema)
-            problems = [] if problem is None else [problem.removeprefix("$").removeprefix(".").lstrip(": ")]
-            made = dict(found)
-        else:
-            made, problems = _converted(self.parameters, found)
+        problems = self._given_problems(found) if self.given else self._unfit_names(found)
+        made = found if self.given else self._converted(found, problems)
         if problems:
             raise ToolBadArguments(tool=tool, problem="; ".join(problems))
         return made
@@ -84,41 +76,65 @@ class Parameters:
         defaults = {one.name: one.default for one in self.parameters if not one.required}
         return defaults | dict(made)
 
+    def _given_problems(self, found: dict[str, Any]) -> list[str]:
+        problem = check_json(found, self.schema)
+        return [] if problem is None else [problem.removeprefix("$").removeprefix(".").removeprefix(": ")]
+
+    def _unfit_names(self, found: dict[str, Any]) -> list[str]:
+        names = self.schema["properties"]
+        missing = [f"{name!r} is missing" for name in self.schema.get("required", ()) if name not in found]
+        if found.keys() <= names.keys():
+            return missing
+        known = f"known are {', '.join(map(repr, names))}" if names else "it takes none"
+        return missing + [f"{name!r} is not known here; {known}" for name in found if name not in names]
+
+    def _converted(self, found: dict[str, Any], problems: list[str]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for one in self.parameters:
+            if one.name not in found:
+                if one.fill and not one.required:
+                    made[one.name] = one.default
+                continue
+            try:
+                made[one.name] = one.convert(found[one.name])
+            except msgspec.ValidationError as error:
+                problems.append(self._explained(one.name, found[one.name], error))
+            except ValueError as error:
+                problems.extend(_foreign_problems(one.name, error))
+        return made
+
+    def _explained(self, name: str, value: Any, error: msgspec.ValidationError) -> str:
+        """The problem in the words of the schema, as a process without the tool's code would tell it."""
+        schema = self.schema["properties"][name] | {"$defs": self.schema.get("$defs", {})}
+        problem = check_json(value, schema)
+        return f"{name}: {error}" if problem is None else name + problem.removeprefix("$")
+
 
 def read_parameters(
-    function: Callable[..., Any],
-    *,
-    tool: str,
-    context: type,
-    names: Mapping[str, Any],
-    told: Mapping[str, str],
+    function: Callable[..., Any], *, tool: str, context: type, names: Mapping[str, Any], told: Mapping[str, str]
 ) -> Parameters:
     """What ``function`` takes. ``context`` is the type that marks a first parameter no model sees, ``names``
     the local names at its definition, ``told`` a description for each parameter that has one.
 
     Raises ``tool.bad-definition`` for what no model can be told of or give.
     """
-    hints = _hints(function, tool, names)
-    found = list(inspect.signature(function).parameters.values())
-    takes_context = bool(found) and hints.get(found[0].name) is context
-    own = found[1:] if takes_context else found
+    hints, own, takes_context = _signature(function, tool, context, names)
+    for one in own:
+        if hints.get(one.name) is context:
+            raise ToolBadDefinition(
+                tool=tool, problem=f"{one.name!r} is a {context.__name__} and not its first parameter"
+            )
     parameters = tuple(_parameter(one, hints.get(one.name, Any), tool) for one in own)
     return Parameters(schema=_schema(parameters, tool, told), parameters=parameters, takes_context=takes_context)
 
 
 def given_parameters(
-    function: Callable[..., Any],
-    schema: Mapping[str, Any],
-    *,
-    tool: str,
-    context: type,
-    names: Mapping[str, Any],
+    function: Callable[..., Any], schema: Mapping[str, Any], *, tool: str, context: type, names: Mapping[str, Any]
 ) -> Parameters:
     """What a function takes whose JSON Schema is given: any keyword arguments that fit it."""
-    found = list(inspect.signature(function).parameters.values())
-    takes_context = bool(found) and _hints(function, tool, names).get(found[0].name) is context
-    if not found or found[-1].kind is not inspect.Parameter.VAR_KEYWORD:
-        raise ToolBadDefinition(tool=tool, problem="with 'parameters' given, it must take '**arguments'")
+    _, own, takes_context = _signature(function, tool, context, names)
+    if [one.kind for one in own] != [inspect.Parameter.VAR_KEYWORD]:
+        raise ToolBadDefinition(tool=tool, problem="with 'parameters' given, it takes '**arguments' and nothing else")
     plain = to_json(dict(schema))
     if plain.get("type") != "object":
         raise ToolBadDefinition(tool=tool, problem="'parameters' must be the JSON Schema of an object")
@@ -137,15 +153,30 @@ def result_schema(
     if annotation is Any:
         return None
     try:
-        if _is_pydantic(annotation):
-            return _settled(_adapter(annotation).json_schema(mode="serialization", ref_template=_pydantic_ref()))
-        (schema,), defs = _plain_schemas([annotation])
+        return _result_schema(annotation)
     except Exception as error:
         if not checked:
             return None
-        problem = f"its result {_named(annotation)} has no JSON Schema: {_first_line(error)}"
-        raise ToolBadDefinition(tool=tool, problem=problem) from error
+        raise _no_schema(tool, "its result", annotation, error) from error
+
+
+def _result_schema(annotation: Any) -> dict[str, Any]:
+    if annotations.is_foreign(annotation):
+        adapter = annotations.adapter_of(annotation)
+        found, defs = annotations.foreign_schemas([("result", adapter)], mode="serialization")
+        schema = found["result"]
+    else:
+        (schema,), defs = annotations.plain_schemas([annotation])
     return _settled(schema | ({"$defs": defs} if defs else {}))
+
+
+def _signature(
+    function: Callable[..., Any], tool: str, context: type, names: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[inspect.Parameter], bool]:
+    hints = _hints(function, tool, names)
+    found = list(inspect.signature(function).parameters.values())
+    takes_context = bool(found) and hints.get(found[0].name) is context
+    return hints, found[1:] if takes_context else found, takes_context
 
 
 def _hints(function: Callable[..., Any], tool: str, names: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,15 +194,25 @@ def _parameter(found: inspect.Parameter, annotation: Any, tool: str) -> Paramete
         problem = f"the parameter '{found}' has no name that a model could give it by"
         raise ToolBadDefinition(tool=tool, problem=problem)
     default, fill = found.default, False
-    if _is_field(default):
-        annotation, default, fill = Annotated[annotation, default], _field_default(default), True
-    if not _is_pydantic(annotation):
-        return Parameter(name=found.name, annotation=annotation, default=default)
+    if annotations.is_field(default):
+        described = found.default
+        annotation, fill = Annotated[annotation, described], True
+        default = _UNSET if described.is_required() else described.get_default(call_default_factory=True)
+    if not annotations.is_foreign(annotation):
+        convert = annotations.plain_converter(annotation)
+        return Parameter(name=found.name, annotation=annotation, convert=convert, default=default)
     try:
-        adapter = _adapter(annotation)
+        adapter = annotations.adapter_of(annotation)
     except Exception as error:
-        raise _no_schema(tool, found.name, annotation, error) from error
-    return Parameter(name=found.name, annotation=annotation, default=default, adapter=adapter, fill=fill)
+        raise _no_schema(tool, f"the parameter {found.name!r}", annotation, error) from error
+    return Parameter(
+        name=found.name,
+        annotation=annotation,
+        convert=annotations.foreign_converter(adapter),
+        default=default,
+        adapter=adapter,
+        fill=fill,
+    )
 
 
 def _schema(parameters: tuple[Parameter, ...], tool: str, told: Mapping[str, str]) -> dict[str, Any]:
@@ -188,32 +229,29 @@ def _schema(parameters: tuple[Parameter, ...], tool: str, told: Mapping[str, str
 
 
 def _schemas(parameters: tuple[Parameter, ...], tool: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    made: dict[str, Any] = {}
-    for one in parameters:
-        if one.adapter is None:
-            # One at a time first, so that an error can name its parameter.
-            try:
-                _plain_schemas([one.annotation])
-            except Exception as error:
-                raise _no_schema(tool, one.name, one.annotation, error) from error
     plain = [one for one in parameters if one.adapter is None]
-    found, defs = _plain_schemas([one.annotation for one in plain])
-    made.update({one.name: schema for one, schema in zip(plain, found, strict=True)})
-    foreign = [(one.name, "validation", one.adapter) for one in parameters if one.adapter is not None]
-    if foreign:
-        named, top = type(foreign[0][2]).json_schemas(foreign, ref_template=_pydantic_ref())
-        made.update({name: schema for (name, _), schema in named.items()})
-        both = defs.keys() & top.get("$defs", {}).keys()
-        if both:
-            problem = f"{sorted(both)[0]} names a type of pydantic and another one; rename one of them"
-            raise ToolBadDefinition(tool=tool, problem=problem)
-        defs = {**defs, **top.get("$defs", {})}
-    return made, defs
+    for one in plain:
+        # Each by itself first, so that an error can name its parameter.
+        try:
+            annotations.plain_schemas([one.annotation])
+        except Exception as error:
+            raise _no_schema(tool, f"the parameter {one.name!r}", one.annotation, error) from error
+    found, defs = annotations.plain_schemas([one.annotation for one in plain])
+    made = {one.name: schema for one, schema in zip(plain, found, strict=True)}
+    foreign = [(one.name, one.adapter) for one in parameters if one.adapter is not None]
+    if not foreign:
+        return made, defs
+    foreign_made, foreign_defs = annotations.foreign_schemas(foreign, mode="validation")
+    both = sorted(defs.keys() & foreign_defs.keys())
+    if both:
+        problem = f"{both[0]} names a type of pydantic and another one; rename one of them"
+        raise ToolBadDefinition(tool=tool, problem=problem)
+    return made | foreign_made, defs | foreign_defs
 
 
 def _described(parameter: Parameter, schema: dict[str, Any], told: str | None) -> dict[str, Any]:
     described = dict(schema)
-    text = next((note for note in _notes(parameter.annotation) if isinstance(note, str)), told)
+    text = next((note for note in annotations.notes(parameter.annotation) if isinstance(note, str)), told)
     if text and "description" not in described:
         described["description"] = text
     if not parameter.required and "default" not in described:
@@ -223,37 +261,6 @@ def _described(parameter: Parameter, schema: dict[str, Any], told: str | None) -
             # A default that only Python can hold: the model need not know it, only that it may leave it out.
             return described
     return described
-
-
-def _converted(parameters: tuple[Parameter, ...], found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    made: dict[str, Any] = {}
-    problems: list[str] = []
-    known = 0
-    for one in parameters:
-        if one.name not in found:
-            if one.required:
-                problems.append(f"{one.name!r} is missing")
-            elif one.fill:
-                made[one.name] = one.default
-            continue
-        known += 1
-        try:
-            made[one.name] = _convert(one, found[one.name])
-        except msgspec.ValidationError as error:
-            problems.append(_at(one.name, str(error)))
-        except ValueError as error:
-            problems.extend(_pydantic_problems(one.name, error))
-    if known < len(found):
-        names = [one.name for one in parameters]
-        known_are = f"known are {', '.join(map(repr, names))}" if names else "it takes none"
-        problems.extend(f"{name!r} is not known; {known_are}" for name in found if name not in names)
-    return made, problems
-
-
-def _convert(parameter: Parameter, value: Any) -> Any:
-    if parameter.adapter is not None:
-        return parameter.adapter.validate_json(msgspec.json.encode(value), strict=True)
-    return msgspec.convert(value, parameter.annotation, str_keys=True, dec_hook=_from_json)
 
 
 def _as_object(tool: str, arguments: Any) -> dict[str, Any]:
@@ -268,17 +275,12 @@ def _as_object(tool: str, arguments: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         kind = {list: "an array", str: "a text", bool: "a boolean"}.get(type(found), "a single value")
         raise ToolBadArguments(tool=tool, problem=f"expected a JSON object, got {kind}")
-    return found
+    # A copy: a tool that changes its arguments must not change the message that holds them.
+    plain: dict[str, Any] = to_json(found)
+    return plain
 
 
-def _at(name: str, text: str) -> str:
-    """msgspec's sentence, with the argument's own name in place of its ``$``."""
-    what, _, path = text.partition(" - at `")
-    below = path.removesuffix("`").removeprefix("$")
-    return f"{name}{below}: {what[:1].lower()}{what[1:]}"
-
-
-def _pydantic_problems(name: str, error: ValueError) -> Iterator[str]:
+def _foreign_problems(name: str, error: ValueError) -> Iterator[str]:
     listed = getattr(error, "errors", None)
     if listed is None:
         yield f"{name}: {_first_line(error)}"
@@ -288,78 +290,15 @@ def _pydantic_problems(name: str, error: ValueError) -> Iterator[str]:
         yield f"{name}{''.join(steps)}: {one['msg'][:1].lower()}{one['msg'][1:]}"
 
 
-def _plain_schemas(annotations: list[Any]) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
-    return msgspec.json.schema_components(annotations, schema_hook=_hook, ref_template=_REF)
-
-
-def _hook(kind: type) -> dict[str, Any]:
-    if issubclass(kind, PurePath):
-        return {"type": "string", "format": "path"}
-    raise NotImplementedError(f"{kind.__qualname__} has no JSON form")
-
-
-def _from_json(kind: type, value: Any) -> Any:
-    if issubclass(kind, PurePath) and isinstance(value, str):
-        return kind(value)
-    raise msgspec.ValidationError(f"Expected `{kind.__qualname__}`, got `{type(value).__name__}`")
-
-
-def _is_pydantic(annotation: Any) -> bool:
-    if "pydantic" not in sys.modules:
-        return False
-    return any(_of_pydantic(part) for part in _parts(annotation))
-
-
-def _of_pydantic(part: Any) -> bool:
-    kind = part if isinstance(part, type) else type(part)
-    if kind.__module__.partition(".")[0] in ("pydantic", "pydantic_core", "annotated_types"):
-        return True
-    return hasattr(part, "__pydantic_core_schema__") or hasattr(part, "__get_pydantic_core_schema__")
-
-
-def _parts(annotation: Any) -> Iterator[Any]:
-    yield annotation
-    for part in (*typing.get_args(annotation), *_notes(annotation)):
-        if not isinstance(part, str | int | None):
-            yield from _parts(part)
-
-
-def _notes(annotation: Any) -> tuple[Any, ...]:
-    return getattr(annotation, "__metadata__", ())
-
-
-def _is_field(default: Any) -> bool:
-    kind = type(default)
-    return kind.__name__ == "FieldInfo" and kind.__module__.startswith("pydantic")
-
-
-def _field_default(found: Any) -> Any:
-    return _UNSET if found.is_required() else found.get_default(call_default_factory=True)
-
-
-def _adapter(annotation: Any) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(annotation)
-
-
-def _pydantic_ref() -> str:
-    return _REF.replace("{name}", "{model}")
-
-
 def _settled(schema: dict[str, Any]) -> dict[str, Any]:
     """The schema as it reads back from a journal, so that it equals the recorded one."""
     plain: dict[str, Any] = to_json(schema)
     return plain
 
 
-def _no_schema(tool: str, name: str, annotation: Any, error: Exception) -> ToolBadDefinition:
-    problem = f"the parameter {name!r} of type {_named(annotation)} has no JSON Schema: {_first_line(error)}"
-    return ToolBadDefinition(tool=tool, problem=problem)
-
-
-def _named(annotation: Any) -> str:
-    return annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
+def _no_schema(tool: str, what: str, annotation: Any, error: Exception) -> ToolBadDefinition:
+    named = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
+    return ToolBadDefinition(tool=tool, problem=f"{what} of type {named} has no JSON Schema: {_first_line(error)}")
 
 
 def _first_line(error: BaseException) -> str:
