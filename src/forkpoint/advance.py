@@ -15,8 +15,9 @@ from forkpoint.events import (
     StateChanged,
 )
 from forkpoint.outcomes import Failed, Succeeded, Unknown
+from forkpoint.pieces import Open
 from forkpoint.recover import rule, spent
-from forkpoint.state import Open, RunState
+from forkpoint.state import RunState
 from forkpoint.status import due
 from forkpoint.summarise import compaction, replaced_by, wanted
 from forkpoint.transcript import additions, request_digest

@@ -52,7 +52,8 @@ from forkpoint.events import (
     RunStopped,
 )
 from forkpoint.outcomes import Failed, Succeeded
-from forkpoint.state import Doubt, RunState
+from forkpoint.pieces import Doubt
+from forkpoint.state import RunState
 
 Events = tuple[Event, ...]
 

@@ -34,19 +34,8 @@ from forkpoint.events import (
 from forkpoint.inherit import inherited
 from forkpoint.messages import CallPart, Message
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
-from forkpoint.state import (
-    Doubt,
-    Entry,
-    Open,
-    Phase,
-    RunState,
-    Slot,
-    Spent,
-    Transcript,
-    accept,
-    agent_digest,
-    rest,
-)
+from forkpoint.pieces import Doubt, Entry, Open, Phase, Slot, Spent, Transcript
+from forkpoint.state import RunState, accept, agent_digest, rest
 
 
 def fold(events: Iterable[RecordedEvent], state: RunState | None = None) -> RunState:

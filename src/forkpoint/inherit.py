@@ -16,7 +16,8 @@ from forkpoint.effects import ModelCall, Recovery, ToolCall
 from forkpoint.events import Keep, Pending, Put, RecordedEvent, ResultPatch, RunForked
 from forkpoint.messages import CallPart, Message, ResponsePart
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded
-from forkpoint.state import Arguments, Doubt, Entry, Lineage, Open, RunState, Slot, Transcript, agent_digest, rest
+from forkpoint.pieces import Arguments, Doubt, Entry, Lineage, Open, Slot, Transcript
+from forkpoint.state import RunState, agent_digest, rest
 from forkpoint.transcript import known_entries
 
 PUT_BASE = 1 << 20

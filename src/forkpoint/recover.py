@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from forkpoint.effects import ModelCall, Recovery
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
-from forkpoint.state import Open
+from forkpoint.pieces import Open
 
 BACKOFF_MS = 500
 BACKOFF_MAX_MS = 60_000

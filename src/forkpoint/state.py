@@ -11,124 +11,20 @@ The rules, in the order in which they matter:
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from forkpoint import status as standing
+from forkpoint import transcript as told
 from forkpoint._canon import canonical, link
-from forkpoint._vector import Vector
 from forkpoint.definition import AgentRecord, Limits
-from forkpoint.effects import Effect, ModelCall, Recovery, StepCall, ToolCall
-from forkpoint.events import ApprovalDecided, EffectsPolicy, Finding, RunPaused
-from forkpoint.messages import CallPart, Message, Usage
-from forkpoint.outcomes import Failed, Outcome, Succeeded
-
-Arguments: TypeAlias = CallPart | ToolCall | StepCall | ModelCall | ApprovalDecided
-Phase: TypeAlias = Literal["requested", "dispatched", "retry", "probe", "unknown", "held", "settled"]
-Gate: TypeAlias = Literal["none", "asked", "allowed"]
-
-
-class Entry(Struct, frozen=True, gc=False):
-    """A message with its address: the event that holds it, and which of that event's messages it is
-    (0 its own, then those written in full). ``effect`` is the tool call it answers, if it answers one."""
-
-    seq: int
-    index: int
-    effect: int
-    message: Message
-
-
-class Transcript(Struct, frozen=True):
-    """The messages whose place is final. The first ``cold`` of them are in the journal only, to be read
-    with the answers in ``patched`` in place of their own."""
-
-    entries: Vector[Entry] = field(default_factory=Vector)
-    cold: int = 0
-    patched: tuple[Entry, ...] = ()
-    cold_chain: bytes = bytes(32)
-
-    def __len__(self) -> int:
-        return self.cold + len(self.entries)
-
-    def append(self, entry: Entry) -> "Transcript":
-        """The transcript with one more message."""
-        return Transcript(self.entries.append(entry), self.cold, self.patched, self.cold_chain)
-
-
-class Slot(Struct, frozen=True, gc=False):
-    """One call of the model's last message, and the effect it became (0: none yet, -1: never to be one).
-
-    ``answer`` is there where a patch answered a call that never became an effect."""
-
-    call: str
-    name: str
-    effect: int = 0
-    answer: Message | None = None
-
-
-class Open(Struct, frozen=True, kw_only=True, gc=False):
-    """An effect that something may still happen to, or whose answer the model has not been told.
-
-    ``holder`` has its arguments. ``answer`` is the message for the model; ``answer_seq`` is the event that
-    holds that message, 0 where none does. ``owner`` is the (run, effect) key of a call that a parent left.
-    """
-
-    seq: int
-    effect: Effect
-    name: str
-    call: str = ""
-    holder: Arguments
-    phase: Phase = "requested"
-    gate: Gate = "none"
-    digest: str = ""
-    attempt: int = 0
-    by: str = ""
-    key: str | None = None
-    retry_at_ms: int = 0
-    outcome: Outcome | None = None
-    answer: Message | None = None
-    answer_seq: int = 0
-    owner: tuple[str, int] | None = None
-
-    @property
-    def recovery(self) -> Recovery:
-        """What a restart may do about it."""
-        return Recovery.RETRY if isinstance(self.effect, ModelCall) else self.effect.recovery
-
-    @property
-    def external(self) -> bool:
-        """Whether its outcome comes from outside."""
-        return isinstance(self.effect, ToolCall) and self.effect.external
-
-
-class Doubt(Struct, frozen=True, kw_only=True):
-    """What was found about an effect that had been unknown. ``contradiction`` is a late result that
-    disagrees and that nobody has looked at yet."""
-
-    name: str
-    finding: Finding | None = None
-    outcome: Succeeded | Failed | None = None
-    note: str = ""
-    actor: str | None = None
-    contradiction: Succeeded | Failed | None = None
-
-
-class Lineage(Struct, frozen=True, kw_only=True):
-    """Where a fork comes from, and how its tools may be answered."""
-
-    parent: str
-    at: int
-    parent_head: int
-    effects: EffectsPolicy
-
-
-class Spent(Struct, frozen=True, kw_only=True):
-    """What a run has used: a known sum, and the number of calls whose cost is not known."""
-
-    usage: Usage = Usage()
-    cost: float = 0.0
-    cost_unknown: int = 0
+from forkpoint.events import RunPaused
+from forkpoint.messages import Message
+from forkpoint.outcomes import Failed
+from forkpoint.pieces import Doubt, Entry, Lineage, Open, Slot, Spent, Transcript
+from forkpoint.ports import Status
 
 
 class RunState(Struct, frozen=True, kw_only=True):
@@ -173,6 +69,21 @@ class RunState(Struct, frozen=True, kw_only=True):
     allowed_steps: int = 0
     context_tokens: int = 0
     sources: frozenset[int] = frozenset()
+
+    @property
+    def status(self) -> Status:
+        """The one word for where the run stands."""
+        return standing.status(self)
+
+    @property
+    def waits(self) -> tuple[standing.Wait, ...]:
+        """The decisions that the run needs."""
+        return standing.waits(self)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Every message as a model would be shown them now; always a valid transcript."""
+        return told.compile_messages(self)
 
 
 def agent_digest(agent: AgentRecord) -> bytes:

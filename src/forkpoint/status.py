@@ -1,13 +1,16 @@
 """What follows from a run's state: its status, what it waits for, what is due."""
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
 from forkpoint.effects import ModelCall
+from forkpoint.pieces import Open
 from forkpoint.ports import RunSummary, Status
 from forkpoint.recover import Act, act
-from forkpoint.state import Open, RunState
+
+if TYPE_CHECKING:
+    from forkpoint.state import RunState
 
 WaitKind: TypeAlias = Literal["approval", "unknown", "inherited", "question", "contradiction"]
 
@@ -41,7 +44,7 @@ class Due(Struct, frozen=True, kw_only=True):
         return bool(self.dispatch or self.probe or self.plan or self.ask)
 
 
-def status(state: RunState) -> Status:
+def status(state: "RunState") -> Status:
     """The one word for where a run stands."""
     if state.stopped:
         return "stopped"
@@ -54,7 +57,7 @@ def status(state: RunState) -> Status:
     return "waiting" if waits(state) else "running"
 
 
-def _moving(state: RunState) -> bool:
+def _moving(state: "RunState") -> bool:
     """Whether something is in flight, falls due later, or is due now."""
     due_now = due(state, state.at_ms)
     if due_now.anything or due_now.wake_at_ms is not None:
@@ -62,7 +65,7 @@ def _moving(state: RunState) -> bool:
     return any(opened.phase == "dispatched" for opened in state.effects.values())
 
 
-def waits(state: RunState) -> tuple[Wait, ...]:
+def waits(state: "RunState") -> tuple[Wait, ...]:
     """The decisions that the run needs, in the order in which they came up."""
     found = [wait for opened in state.effects.values() if (wait := _wait(opened)) is not None]
     found += [
@@ -88,7 +91,7 @@ def _wait(opened: Open) -> Wait | None:
     return Wait(effect=opened.seq, kind=kind, name=opened.name, call=opened.call, digest=opened.digest, says=says)
 
 
-def due(state: RunState, now_ms: int) -> Due:
+def due(state: "RunState", now_ms: int) -> Due:
     """What a performer may do now. Nothing in a run that is stopped, paused or at rest."""
     if state.stopped or state.paused is not None or not (state.active or state.interrupting):
         return Due()
@@ -115,19 +118,19 @@ def due(state: RunState, now_ms: int) -> Due:
     )
 
 
-def _may_ask(state: RunState) -> bool:
+def _may_ask(state: "RunState") -> bool:
     """Every call is answered, no model is being asked, and no contradiction is unseen."""
     if any(opened.phase != "settled" for opened in state.effects.values()):
         return False
     return not any(doubt.contradiction is not None for doubt in state.doubts.values())
 
 
-def asking(state: RunState) -> bool:
+def asking(state: "RunState") -> bool:
     """Whether a model is being asked at this moment of the run."""
     return any(isinstance(opened.effect, ModelCall) for opened in state.effects.values())
 
 
-def summary(state: RunState) -> RunSummary:
+def summary(state: "RunState") -> RunSummary:
     """The run's line in a list."""
     due_now = due(state, state.at_ms)
     in_flight = any(opened.phase == "dispatched" for opened in state.effects.values())

@@ -6,6 +6,7 @@ one that says what is known.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,23 +14,26 @@ from forkpoint import answers
 from forkpoint._canon import link, short
 from forkpoint.errors import TranscriptInvalid
 from forkpoint.messages import CallPart, Message, ResponsePart
-from forkpoint.state import Entry, Open, RunState, Slot, Transcript
+from forkpoint.pieces import Entry, Open, Slot, Transcript
+
+if TYPE_CHECKING:
+    from forkpoint.state import RunState
 
 encode_message = msgspec.json.Encoder().encode
 """A message as it is digested: the JSON in which it is stored."""
 
 
-def compile_messages(state: RunState) -> tuple[Message, ...]:
+def compile_messages(state: "RunState") -> tuple[Message, ...]:
     """Every message of the run as a model would be shown them now; always a valid transcript."""
     return (*(entry.message for entry in state.transcript.entries), *_pending(state))
 
 
-def known_messages(state: RunState) -> tuple[Message, ...]:
+def known_messages(state: "RunState") -> tuple[Message, ...]:
     """The same without placeholders: calls that are still open have no answer yet. What a patch edits."""
     return tuple(entry.message for entry in known_entries(state))
 
 
-def known_entries(state: RunState) -> list[Entry]:
+def known_entries(state: "RunState") -> list[Entry]:
     """Every message that is known, with its address; 0 as ``seq`` where no event holds it in full."""
     entries = list(state.transcript.entries)
     for slot in state.batch:
@@ -42,7 +46,7 @@ def known_entries(state: RunState) -> list[Entry]:
     return entries + list(state.inputs)
 
 
-def additions(state: RunState) -> tuple[int | Message, ...]:
+def additions(state: "RunState") -> tuple[int | Message, ...]:
     """What the next request adds to the transcript so far: events that hold a message, or messages in full."""
     added: list[int | Message] = []
     for slot in state.batch:
@@ -56,7 +60,7 @@ def additions(state: RunState) -> tuple[int | Message, ...]:
     return tuple(added)
 
 
-def _pending(state: RunState) -> Iterable[Message]:
+def _pending(state: "RunState") -> Iterable[Message]:
     for slot in state.batch:
         yield _answer(slot, state.effects.get(slot.effect))
     yield from state.notes
@@ -72,7 +76,7 @@ def _answer(slot: Slot, opened: Open | None) -> Message:
     return answers.placeholder(slot.call, answers.NOT_RUN if slot.effect < 0 else answers.NOT_ANSWERED)
 
 
-def request_digest(state: RunState, added: Iterable[int | Message]) -> str:
+def request_digest(state: "RunState", added: Iterable[int | Message]) -> str:
     """The name of a request: over the agent's definition and every message shown, in 43 characters.
 
     Each message's digest covers the one before, so that a step's cost does not grow with the steps.
@@ -83,7 +87,7 @@ def request_digest(state: RunState, added: Iterable[int | Message]) -> str:
     return short(link(chain, state.agent_digest))
 
 
-def added_messages(state: RunState, added: Iterable[int | Message]) -> list[Message]:
+def added_messages(state: "RunState", added: Iterable[int | Message]) -> list[Message]:
     """The messages that a request's additions name, before they have found their place."""
     known = {opened.answer_seq: opened.answer for opened in state.effects.values() if opened.answer_seq}
     known |= {entry.seq: entry.message for entry in state.inputs}

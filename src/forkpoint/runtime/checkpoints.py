@@ -27,7 +27,8 @@ from forkpoint.events import (
 from forkpoint.inherit import PUT_BASE, patched_answer
 from forkpoint.messages import Message
 from forkpoint.outcomes import Succeeded
-from forkpoint.state import Entry, RunState, Transcript
+from forkpoint.pieces import Entry, Transcript
+from forkpoint.state import RunState
 from forkpoint.transcript import chain_of
 
 EVERY = 384

@@ -19,13 +19,14 @@ from forkpoint.effects import ModelCall
 from forkpoint.errors import ToolBadResult, ToolGone, ValueNotJson
 from forkpoint.messages import Message, Text
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
+from forkpoint.pieces import Open
 from forkpoint.ports import ModelProgress, ModelUnavailable
 from forkpoint.runtime.calls import Control, run_tool
 from forkpoint.runtime.edges import Equipment
 from forkpoint.runtime.progress import Progress
 from forkpoint.runtime.reading import Reader
 from forkpoint.runtime.requests import Requests, normal_response
-from forkpoint.state import Open, RunState
+from forkpoint.state import RunState
 from forkpoint.values import to_json
 
 ERROR_CHARS = 4000

@@ -18,12 +18,13 @@ from forkpoint.effects import ModelCall
 from forkpoint.errors import LeaseLost
 from forkpoint.events import EffectDispatched, RecordedEvent
 from forkpoint.outcomes import Failed, Succeeded
+from forkpoint.pieces import Open
 from forkpoint.ports import Lease
 from forkpoint.runtime.calls import Control
 from forkpoint.runtime.cell import Cell
 from forkpoint.runtime.dispatch import Bench, ask_model, call_tool, given_up, probe_tool
 from forkpoint.runtime.planning import Planner
-from forkpoint.state import Open, RunState
+from forkpoint.state import RunState
 from forkpoint.status import due
 
 TICK_S = 0.2

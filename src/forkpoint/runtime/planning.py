@@ -11,9 +11,10 @@ from forkpoint.errors import ForkpointError
 from forkpoint.events import EffectRequested, EffectSettled, RecordedEvent
 from forkpoint.messages import CallPart
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded
+from forkpoint.pieces import Lineage
 from forkpoint.runtime.edges import Equipment
 from forkpoint.runtime.reading import Reader
-from forkpoint.state import Lineage, RunState
+from forkpoint.state import RunState
 
 ERROR_CHARS = 2000
 """How much of an error's text a model is told."""

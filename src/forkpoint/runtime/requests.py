@@ -8,10 +8,11 @@ from forkpoint._vector import Vector
 from forkpoint.definition import AgentRecord
 from forkpoint.effects import ModelCall
 from forkpoint.messages import CallPart, Message, Text
+from forkpoint.pieces import Entry
 from forkpoint.ports import ModelRequest, ModelResponse
 from forkpoint.runtime.edges import Equipment
 from forkpoint.runtime.reading import Reader
-from forkpoint.state import Entry, RunState
+from forkpoint.state import RunState
 from forkpoint.transcript import added_messages
 from forkpoint.values import to_json
 
