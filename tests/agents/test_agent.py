@@ -86,6 +86,10 @@ def test_limits_are_the_callers_and_not_part_of_what_the_agent_is() -> None:
         ({"tools": [read, read]}, "two tools are named 'read'"),
         ({"tools": [read.function]}, "'read' is no tool; decorate the function with @tool"),
         ({"tools": {read}}, "tools is not a sequence"),
+        ({"limits": 5}, "limits are a int"),
+        ({"limits": Limits(cost=0)}, "cost is 0, not above 0"),
+        ({"compaction": 5}, "compaction is a int"),
+        ({"compaction": Compaction(after_tokens=0)}, "after_tokens is 0, not above 0"),
     ],
 )
 def test_an_agent_that_cannot_work_is_refused(changes: dict[str, Any], problem: str) -> None:

@@ -141,6 +141,10 @@ class Bad:
         return tool(charge)
 
     @staticmethod
+    def a_builtin_without_a_signature() -> Any:
+        return tool(max)
+
+    @staticmethod
     def a_generator() -> Any:
         def numbers() -> Iterator[int]:
             yield 1
@@ -233,6 +237,7 @@ PROBLEMS = {
     "a_probe_without_a_place_for_the_context": "cannot be called as probe(ctx, **arguments)",
     "a_class": "only a function can be a tool",
     "a_tool_again": "it is a tool already",
+    "a_builtin_without_a_signature": "it does not say what it takes",
     "a_generator": "it yields",
     "an_unbound_method": "make a tool of the bound method",
     "a_context_that_is_not_first": "'ctx' is a ToolContext and not its first parameter",
@@ -273,6 +278,7 @@ def test_a_bound_method_and_a_partial_can_be_tools() -> None:
     buy = tool(Shop().buy)
     assert (buy.name, buy.description, buy("tea")) == ("buy", "Buy something.", "tea")
     named = tool(name="buy_tea")(functools.partial(Shop().buy, ctx="!"))
+    assert named.description == "Buy something."
     assert named.call(ToolContext(), named.convert({"what": "tea"})) == "tea!"
 
 
@@ -293,6 +299,28 @@ def test_types_that_are_local_to_the_definition_are_found() -> None:
         return kind.value
 
     assert pick.call(ToolContext(), pick.convert({"kind": "a"})) == "a"
+
+
+class Size(enum.Enum):
+    """Another one is made inside a test."""
+
+    SMALL = "s"
+
+
+def of_size(size: "Size") -> Size:
+    """Take a size."""
+    return size
+
+
+def test_local_names_do_not_reach_functions_of_another_place() -> None:
+    class Size(enum.Enum):
+        LARGE = "l"
+
+    def here(size: "Size") -> str:
+        return size.value
+
+    assert tool(here).convert({"size": "l"}) == {"size": Size.LARGE}
+    assert tool(of_size).convert({"size": "s"}) == {"size": of_size.__globals__["Size"].SMALL}
 
 
 def test_a_tool_gets_its_context_first() -> None:
@@ -378,7 +406,9 @@ def test_a_probe_says_one_of_three_things(finding: Any) -> None:
         return finding
 
     for one in (probe, lambda ctx, **arguments: finding):
-        assert asyncio.run(tool(reconcile=one)(ask).find(ToolContext(), {"question": "?"})) == finding
+        probed = tool(reconcile=one)(ask)
+        assert probed.probe_is_async is (one is probe)
+        assert asyncio.run(probed.find(ToolContext(), {"question": "?"})) == finding
 
 
 def test_a_probe_gets_the_key_and_the_arguments_of_the_call() -> None:

@@ -6,6 +6,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from forkpoint.agents.tool import Tool
 from forkpoint.definition import AgentRecord, Compaction, Limits
 from forkpoint.effects import ATTEMPTS
@@ -87,7 +89,12 @@ def _problem(agent: Agent) -> str | None:
         return f"instructions are a {type(agent.instructions).__name__}, not text"
     if not isinstance(agent.attempts, int) or agent.attempts < 1:
         return f"attempts is {agent.attempts!r}, not 1 or more"
-    return _model_problem(agent.model) or _settings_problem(agent.settings) or _tools_problem(agent.tools)
+    return (
+        _model_problem(agent.model)
+        or _settings_problem(agent.settings)
+        or _tools_problem(agent.tools)
+        or _limits_problem(agent.limits, agent.compaction)
+    )
 
 
 def _model_problem(model: object) -> str | None:
@@ -119,3 +126,18 @@ def _tools_problem(tools: object) -> str | None:
             return f"two tools are named {tool.name!r}"
         names.add(tool.name)
     return None
+
+
+def _limits_problem(limits: object, compaction: object) -> str | None:
+    if limits is not None and not isinstance(limits, Limits):
+        return f"limits are a {type(limits).__name__}, not Limits"
+    if compaction is not None and not isinstance(compaction, Compaction):
+        return f"compaction is a {type(compaction).__name__}, not Compaction"
+    bounds = {} if limits is None else msgspec.structs.asdict(limits)
+    if compaction is not None:
+        bounds |= {"after_tokens": compaction.after_tokens, "keep_steps": compaction.keep_steps}
+    return next((f"{name} is {bound}, not above 0" for name, bound in bounds.items() if _is_unfit(bound)), None)
+
+
+def _is_unfit(bound: float | None) -> bool:
+    return bound is not None and not bound > 0

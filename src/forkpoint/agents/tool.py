@@ -1,10 +1,12 @@
 """Tools: functions that a model may call, with what a restart may do about a call that was lost."""
 
+import functools
 import inspect
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
 from forkpoint.agents.calling import (
@@ -126,17 +128,28 @@ class Tool(Generic[P, R]):
     async def find(self, ctx: ToolContext, arguments: Mapping[str, Any]) -> Finding:
         """What the probe finds out about a call with these converted arguments.
 
-        A probe that is not async is called here, on the event loop. Raises ``tool.bad-finding`` if it returns
-        anything but a finding; what the probe raises comes through.
+        A probe that is not async is called on the event loop; use ``ask_probe`` in a thread to avoid that.
+        Raises ``tool.bad-finding`` if it returns anything but a finding; what the probe raises comes through.
         """
+        answer = self.ask_probe(ctx, arguments)
+        return self.check_finding(await answer if inspect.isawaitable(answer) else answer)
+
+    def ask_probe(self, ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
+        """Call the probe: what it returns, unchecked, or what to await if ``probe_is_async``."""
         if self.probe is None:
             raise ToolBadFinding(tool=self.name, given="nothing, as it has none")
-        answer: object = self.probe(ctx, **arguments)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        return self.probe(ctx, **arguments)
+
+    def check_finding(self, answer: object) -> Finding:
+        """``answer`` if it is one of the three things a probe can say. Raises ``tool.bad-finding``."""
         if isinstance(answer, Occurred | NotOccurred | StillUnknown):
             return answer
         raise ToolBadFinding(tool=self.name, given=f"a {type(answer).__name__}")
+
+    @property
+    def probe_is_async(self) -> bool:
+        """Whether the probe is a coroutine function."""
+        return self.probe is not None and _is_async(self.probe)
 
 
 @overload
@@ -179,10 +192,17 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Raises ``tool.bad-definition`` where that cannot work or contradicts itself.
     """
     # Types that are local to the place of the definition are found through its frame, as pydantic does it.
-    names = sys._getframe(1).f_locals
+    place = sys._getframe(1)
     if function is not None:
-        return _made(function, names, **options)
-    return lambda decorated: _made(decorated, names, **options)
+        return _made(function, _local_names(function, place), **options)
+    return lambda decorated: _made(decorated, _local_names(decorated, place), **options)
+
+
+def _local_names(function: Callable[..., Any], place: FrameType) -> Mapping[str, Any]:
+    # Only where the function itself is local: names of another place could mean other types.
+    is_local = "<locals>" in getattr(function, "__qualname__", "")
+    is_here = getattr(function, "__globals__", None) is place.f_globals
+    return dict(place.f_locals) if is_local and is_here else {}
 
 
 def _made(
@@ -203,7 +223,7 @@ def _made(
 ) -> Tool[..., Any]:
     called = str(name or getattr(function, "__name__", type(function).__name__))
     _check_target(function, called)
-    told = read_docstring(inspect.getdoc(function))
+    told = read_docstring(inspect.getdoc(function.func if isinstance(function, functools.partial) else function))
     recovery = _recovery(called, read_only=read_only, idempotent=idempotent, reconcile=reconcile)
     _check_flags(called, recovery, external=external, approval=approval, attempts=attempts, timeout_s=timeout_s)
     if parameters is None:
@@ -246,7 +266,10 @@ def _check_target(function: Callable[..., Any], tool: str) -> None:
         raise ToolBadDefinition(tool=tool, problem="only a function can be a tool")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise ToolBadDefinition(tool=tool, problem="it yields; a tool returns one result, and reports progress")
-    first = next(iter(inspect.signature(function).parameters), "")
+    try:
+        first = next(iter(inspect.signature(function).parameters), "")
+    except ValueError as error:
+        raise ToolBadDefinition(tool=tool, problem="it does not say what it takes") from error
     if first in ("self", "cls"):
         raise ToolBadDefinition(
             tool=tool, problem=f"it takes {first!r}; make a tool of the bound method: tool(it.method)"
