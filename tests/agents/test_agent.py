@@ -47,6 +47,7 @@ def test_an_agent_is_recorded_with_all_a_run_depends_on() -> None:
 def test_a_model_object_is_recorded_by_its_name() -> None:
     assert agent(model=Scripted()).record().model == "test:scripted"
     assert agent(model=Scripted()).model_name == "test:scripted"
+    assert repr(agent(model=Scripted())) == "Agent('coder', model='test:scripted', tools=['read', 'write'])"
 
 
 def test_tools_are_found_by_name() -> None:

@@ -1,13 +1,15 @@
 """Tools: what a declaration becomes, and what is refused."""
 
 import asyncio
+import dataclasses
 import enum
 import functools
 import inspect
 import io
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
+import pydantic
 import pytest
 
 from forkpoint.agents.tool import NotOccurred, Occurred, StillUnknown, Tool, ToolContext, tool
@@ -133,6 +135,26 @@ class Bad:
         return tool(reconcile=lambda question: NotOccurred())(charge.function)
 
     @staticmethod
+    def a_probe_that_cannot_be_called() -> Any:
+        return tool(reconcile=True)(ask)  # type: ignore[call-overload]
+
+    @staticmethod
+    def a_model_whose_types_nobody_knows() -> Any:
+        @dataclasses.dataclass
+        class Parcel:
+            to: "Nowhere"  # type: ignore[name-defined]  # noqa: F821
+
+        def send(parcel: Parcel) -> None: ...
+
+        return tool(send)
+
+    @staticmethod
+    def a_constraint_on_a_type_without_json() -> Any:
+        def load(source: Annotated[io.BytesIO, pydantic.Field(description="x")]) -> None: ...
+
+        return tool(load)
+
+    @staticmethod
     def a_class() -> Any:
         return tool(Bad)
 
@@ -235,6 +257,9 @@ PROBLEMS = {
     "an_async_check": "validate is not a plain function",
     "a_probe_of_other_arguments": "cannot be called as probe(ctx, **arguments)",
     "a_probe_without_a_place_for_the_context": "cannot be called as probe(ctx, **arguments)",
+    "a_probe_that_cannot_be_called": "reconcile is not a function",
+    "a_model_whose_types_nobody_knows": "the parameter 'parcel' of type",
+    "a_constraint_on_a_type_without_json": "the parameter 'source' of type",
     "a_class": "only a function can be a tool",
     "a_tool_again": "it is a tool already",
     "a_builtin_without_a_signature": "it does not say what it takes",

@@ -18,6 +18,7 @@ CIRCLES = "$: the value is too deep, or the schema leads in circles"
 CASES: list[tuple[Any, Any, str | None]] = [
     (1, {}, None),
     (1, True, None),
+    ({"a": 1}, {"properties": {"a": True}}, None),
     (1, False, "$: nothing is allowed here"),
     (1, {"type": "integer"}, None),
     (1.0, {"type": "integer"}, "$: expected integer, got 1.0"),

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import datetime
 import enum
+import functools
 import json
 import math
 import pathlib
@@ -88,6 +89,11 @@ class Lazy(Mapping[str, int]):
 class Broken(Lazy):
     def __iter__(self) -> Iterator[str]:
         return iter(["bad"])
+
+
+class Doubled(Lazy):
+    def __len__(self) -> int:
+        return 2
 
 
 class Text(str):
@@ -181,6 +187,7 @@ REFUSED: list[tuple[Any, str, str]] = [
     (circle(), "$[1].a[1].again", "it contains itself"),
     ([10**1000], "$[0]", "thousand digits"),
     (Tagged(first_name=1j), "$.firstName", "complex has no JSON form"),  # type: ignore[arg-type]
+    (Doubled(), "$", "it changed while it was read"),
     (Broken(), "$", "reading it raised OSError: gone"),
     (pydantic.RootModel[Any](object()), "$", "could not be dumped"),
 ]
@@ -200,6 +207,8 @@ def test_nesting_ends_where_the_docs_say() -> None:
     assert to_json(nested(DEPTH)) == nested(DEPTH)
     with pytest.raises(ValueNotJson, match="nests more than 200 levels"):
         to_json(nested(DEPTH + 1))
+    with pytest.raises(ValueNotJson, match="nests more than 200 levels"):
+        to_json(functools.reduce(lambda inner, _: {"in": inner}, range(DEPTH + 1), 1))
 
 
 def test_a_value_that_stands_in_two_places_is_no_circle() -> None:

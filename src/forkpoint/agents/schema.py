@@ -280,12 +280,8 @@ def _as_object(tool: str, arguments: Any) -> dict[str, Any]:
     return plain
 
 
-def _foreign_problems(name: str, error: ValueError) -> Iterator[str]:
-    listed = getattr(error, "errors", None)
-    if listed is None:
-        yield f"{name}: {_first_line(error)}"
-        return
-    for one in listed(include_url=False, include_context=False):
+def _foreign_problems(name: str, error: Any) -> Iterator[str]:
+    for one in error.errors(include_url=False, include_context=False):
         steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in one["loc"]]
         yield f"{name}{''.join(steps)}: {one['msg'][:1].lower()}{one['msg'][1:]}"
 
