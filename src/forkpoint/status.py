@@ -52,17 +52,12 @@ def status(state: "RunState") -> Status:
         return "paused"
     if not state.active and not state.interrupting:
         return "failed" if state.failure is not None else "idle"
-    if _moving(state):
+    if any(opened.phase == "dispatched" for opened in state.effects.values()):
         return "running"
-    return "waiting" if waits(state) else "running"
-
-
-def _moving(state: "RunState") -> bool:
-    """Whether something is in flight, falls due later, or is due now."""
     due_now = due(state, state.at_ms)
     if due_now.anything or due_now.wake_at_ms is not None:
-        return True
-    return any(opened.phase == "dispatched" for opened in state.effects.values())
+        return "running"
+    return "waiting" if waits(state) else "running"
 
 
 def waits(state: "RunState") -> tuple[Wait, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from forkpoint.commands import AnyCommand
+from forkpoint.commands import AnyCommand, Answer, Found, Late, Resolve, Send, Settle
 from forkpoint.decide import decide
 from forkpoint.effects import ToolCall
 from forkpoint.errors import JournalConflict
@@ -23,6 +23,10 @@ from forkpoint.runtime.reading import Loaded, Reader, decode_commit
 from forkpoint.runtime.writing import Draft, Writer
 from forkpoint.state import RunState
 from forkpoint.status import summary
+
+
+OUTSIDE = (Settle, Found, Late, Send, Answer, Resolve)
+"""Commands that carry what a model, a tool or a person said."""
 
 
 class Edge(Struct, frozen=True, kw_only=True):
@@ -97,6 +101,8 @@ class Cell:
         draft = Draft(run=self.run, state=self.state, after=self.state.seq, digest=self.digest, at_ms=now_ms)
         for command in commands:
             assert draft.state is not None
+            if isinstance(command, OUTSIDE):
+                command = self.edge.writer.from_outside(command)  # noqa: PLW2901
             for event in decide(draft.state, command, now_ms):
                 self.edge.writer.add(draft, event)
         return draft

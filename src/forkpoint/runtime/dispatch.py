@@ -98,7 +98,7 @@ async def call_tool(bench: Bench, state: RunState, opened: Open, control: Contro
         ms = int((time.monotonic() - began) * 1000)
         return Settle(effect=opened.seq, attempt=opened.attempt, outcome=outcome, ms=ms, **more)
 
-    holder = await bench.reader.whole(opened.holder)
+    holder = await bench.reader.whole(opened.holder) if opened.holder.aside else opened.holder
     arguments = tool.convert(bench.equipment.reveal(holder.arguments))  # type: ignore[union-attr]
     ctx = _context(bench, state, opened, control)
     if control.why is not None:
@@ -138,7 +138,7 @@ def _context(bench: Bench, state: RunState, opened: Open, control: Control) -> T
         effect_id=opened.seq,
         idempotency_key=opened.key or "",
         attempt=opened.attempt,
-        state=bench.equipment.reveal(dict(state.app or {})),
+        state=bench.equipment.reveal(dict(state.app)) if state.app else {},
         report=report,
         is_cancelled=lambda: control.is_signalled,
     )
@@ -149,7 +149,7 @@ async def probe_tool(bench: Bench, state: RunState, opened: Open, control: Contr
     tool = bench.equipment.tool(opened.name)
     if tool is None:
         raise ToolGone(run=state.run, tool=opened.name, effect=opened.seq)
-    holder = await bench.reader.whole(opened.holder)
+    holder = await bench.reader.whole(opened.holder) if opened.holder.aside else opened.holder
     arguments = tool.convert(bench.equipment.reveal(holder.arguments))  # type: ignore[union-attr]
     try:
         finding = await tool.find(_context(bench, state, opened, control), arguments)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from forkpoint.agents.agent import Agent
@@ -13,6 +14,12 @@ from forkpoint.ports import Model
 from forkpoint.redefinition import differences
 from forkpoint.secrets import Secrets
 from forkpoint.state import RunState
+
+
+_encode = msgspec.json.Encoder().encode
+
+MARK = b"{{secret:"
+"""How a secret's name begins where it is written."""
 
 
 class Equipment:
@@ -38,8 +45,10 @@ class Equipment:
         return self._tools.get(name)
 
     def reveal(self, value: Any) -> Any:
-        """``value`` with secrets in place of their names. Raises ``secret.missing``."""
-        return self._secrets.reveal(value) if self._secrets else value
+        """``value``, a JSON tree, with secrets in place of their names. Raises ``secret.missing``."""
+        if MARK not in _encode(value):
+            return value
+        return (self._secrets or Secrets()).reveal(value)
 
     def mask(self, value: Any) -> Any:
         """``value`` with names in place of secrets."""

@@ -164,7 +164,7 @@ class Performer:
         self._orphans.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._error = self._error or error
-        if self._error is not None or not self._controls:
+        if self._error is not None or not self._tasks:
             self._wake.set()
 
     async def _perform_model(self, opened: Open, control: Control) -> None:
@@ -220,9 +220,9 @@ class Performer:
         self._controls.pop(opened.seq, None)
         outcome = settle.outcome
         if _is_step(opened) and isinstance(outcome, Succeeded) and outcome.message is not None:
-            message = self._cell.edge.writer.masked(outcome.message)
-            if message.calls:
-                plans = await self._planner.plans(self._cell.state, message.calls)
+            message = self._cell.edge.writer.from_outside(outcome.message)
+            if calls := message.calls:
+                plans = await self._planner.plans(self._cell.state, calls)
                 await self._guarded(settle, Plan(plans=plans))
                 return
         await self._guarded(settle)
@@ -299,7 +299,8 @@ class Performer:
 
 
 def _unplanned(state: RunState) -> bool:
-    return bool(state.batch) and due(state, state.at_ms).plan
+    waiting = any(slot.effect == 0 and slot.answer is None for slot in state.batch)
+    return waiting and due(state, state.at_ms).plan
 
 
 def _is_model(opened: Open) -> bool:

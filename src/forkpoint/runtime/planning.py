@@ -33,7 +33,7 @@ class Planner:
         planned: list[CallPlan] = []
         taken: set[int] = set(state.sources)
         for part in calls:
-            whole = await self._reader.whole(part)
+            whole = await self._reader.whole(part) if part.aside else part
             plan = await self._plan(state, whole)
             if state.lineage is not None and plan.refused is None:
                 plan = await self._from_parent(state.lineage, whole, plan, taken)

@@ -10,10 +10,10 @@ from forkpoint.effects import ModelCall
 from forkpoint.messages import CallPart, Message, Text
 from forkpoint.pieces import Entry
 from forkpoint.ports import ModelRequest, ModelResponse
-from forkpoint.runtime.edges import Equipment
+from forkpoint.runtime.edges import MARK, Equipment
 from forkpoint.runtime.reading import Reader
 from forkpoint.state import RunState
-from forkpoint.transcript import added_messages
+from forkpoint.transcript import added_messages, encode_message
 from forkpoint.values import to_json
 
 
@@ -60,16 +60,14 @@ class Requests:
         return ready
 
     def _revealed(self, message: Message) -> Message:
-        if self._equipment is None or self._equipment.secrets is None:
+        if self._equipment is None or MARK not in encode_message(message):
             return message
-        plain = msgspec.to_builtins(message)
-        revealed = self._equipment.reveal(plain)
-        return message if revealed == plain else msgspec.convert(revealed, Message)
+        return msgspec.convert(self._equipment.reveal(msgspec.to_builtins(message)), Message)
 
     async def _definition(self, state: RunState) -> AgentRecord:
         if self._agent is None or self._agent[0] != state.agent_digest:
             agent = await self._reader.whole(state.agent)
-            if self._equipment is not None and self._equipment.secrets is not None:
+            if self._equipment is not None:
                 agent = msgspec.convert(self._equipment.reveal(msgspec.to_builtins(agent)), AgentRecord)
             self._agent = (state.agent_digest, agent)
         return self._agent[1]

@@ -23,6 +23,8 @@ from forkpoint.state import RunState
 
 S = TypeVar("S", bound=Struct)
 
+_encode = msgspec.json.Encoder().encode
+
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}
 
 
@@ -83,22 +85,27 @@ class Writer:
         self._redact = redact
         self.codec = codec
 
-    def masked(self, word: S) -> S:
-        """``word`` without the value of any secret, and as the redact hook leaves it."""
-        if self._redact is None and not (self._secrets and self._secrets.occurs_in(msgspec.json.encode(word))):
+    def from_outside(self, word: S) -> S:
+        """``word`` as it may be written, where it comes from a model, a tool or a person: no value of a secret is
+        left, and a text that only looks like a secret's name is told apart from one."""
+        if self._secrets is None or not self._secrets.occurs_in(_encode(word)):
             return word
-        plain = msgspec.to_builtins(word)
+        return msgspec.convert(self._secrets.mask(msgspec.to_builtins(word)), type(word))
+
+    def _masked(self, event: Event) -> Event:
+        """``event``, built from words already masked, once more without secrets and as the redact hook leaves it."""
+        plain = msgspec.to_builtins(event)
         if self._redact is not None:
             plain = self._redact(plain)
         if self._secrets:
-            plain = self._secrets.mask(plain)
-        return msgspec.convert(plain, type(word))
+            plain = self._secrets.mask_written(plain)
+        return msgspec.convert(plain, type(event))
 
     def add(self, draft: Draft, event: Event) -> None:
         """Put ``event`` into ``draft``, as it will be stored, and fold it."""
         line = encode_event(event)
         if self._redact is not None or (self._secrets and self._secrets.occurs_in(line)):
-            event = self.masked(event)
+            event = self._masked(event)
             line = encode_event(event)
         if len(line) > LARGE_BYTES:
             event, blobs = set_aside(event, LARGE_BYTES)
