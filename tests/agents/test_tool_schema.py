@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypedDict
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forkpoint.agents.tool import Tool, tool
@@ -250,10 +250,13 @@ def test_a_result_that_nobody_checks_needs_no_schema() -> None:
     assert tool(make).record().result is None
 
 
+CHECKED = [of(annotation) for annotation in (int, str | None, list[int], Item, Options, Person, dict[str, int])]
+
+
+@settings(deadline=None)
 @given(st.integers() | st.text() | st.none() | st.lists(st.integers()) | st.dictionaries(st.text(), st.integers()))
 def test_what_the_schema_refuses_the_function_never_gets(value: Any) -> None:
-    for annotation in (int, str | None, list[int], Item, Options, Person, dict[str, int]):
-        one = of(annotation)
+    for one in CHECKED:
         if check_json({"x": value}, one.record().parameters) is not None:
             with pytest.raises(ToolBadArguments):
                 one.convert({"x": value})

@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forkpoint.errors.agents import SecretBadName, SecretMissing, SecretTooShort
@@ -73,6 +73,7 @@ def test_bytes_before_a_secret_do_not_hide_its_base64(before: bytes) -> None:
     assert len(masked.replace("{{secret:TOKEN|base64-0}}", "").split("{{")[0]) <= len(before) * 8 // 6 + 1
 
 
+@settings(deadline=None)
 @given(trees)
 @example("{{secret:A}}")
 @example("{{secret:|literal}}")
@@ -85,6 +86,7 @@ def test_what_was_masked_comes_back_exactly(tree: Any) -> None:
     assert repr(SEVERAL.reveal(masked)) == repr(tree)
 
 
+@settings(deadline=None)
 @given(trees)
 def test_the_quick_look_at_the_bytes_never_misses_a_secret(tree: Any) -> None:
     changed = SEVERAL.mask(tree) != tree
@@ -92,12 +94,21 @@ def test_the_quick_look_at_the_bytes_never_misses_a_secret(tree: Any) -> None:
         assert SEVERAL.occurs_in(data) or not changed
 
 
+@settings(deadline=None)
 @given(texts)
 def test_no_secret_is_left_in_what_is_written(text: str) -> None:
     written = SEVERAL.mask(text)
     for placeholder in ("{{secret:|literal}}", *(f"{{{{secret:{name}}}}}" for name in SEVERAL.names)):
         written = written.replace(placeholder, "\0")
     assert not any(value in written for value in ("abcabc", "bcabcabcd", "123456", "aaaaaa", 'q"\\\n é'))
+
+
+@pytest.mark.parametrize("form", forms_of(VALUE))
+def test_the_quick_look_finds_each_form_alone(form: str) -> None:
+    text = forms_of(VALUE)[form]
+    assert ONE.occurs_in(msgspec.json.encode([text]))
+    assert ONE.occurs_in(json.dumps({text: 1}).encode())
+    assert not ONE.occurs_in(msgspec.json.encode([text[:8], text[8:12]]))
 
 
 def test_a_longer_secret_goes_before_one_that_it_overlaps() -> None:
@@ -177,6 +188,7 @@ def test_secrets_do_not_show_their_values() -> None:
     assert repr(ONE) == "Secrets(TOKEN)"
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["a", "b", "c", "abc", "bcabcabcd", "x", "é", 'q"', "\\\n", "YWJj", "="]), max_size=30))
 def test_a_stream_shows_no_secret_however_it_is_cut(chunks: list[str]) -> None:
     whole = "".join(chunks)
@@ -190,6 +202,7 @@ def test_a_stream_shows_no_secret_however_it_is_cut(chunks: list[str]) -> None:
     assert not any(value in clear for value in ("abcabc", "bcabcabcd", "aaaaaa", 'q"\\\n é'))
 
 
+@settings(deadline=None)
 @given(st.text(), st.lists(st.integers(0, 40), max_size=6))
 def test_a_stream_loses_no_character(text: str, cuts: list[int]) -> None:
     stream = ONE.stream()
@@ -204,6 +217,16 @@ def test_a_secret_split_over_chunks_never_appears() -> None:
     assert stream.feed("-XYZ/+é\"q'& ok") == "{{secret:TOKEN}} ok"
     assert stream.feed("s3cr") == ""
     assert stream.flush() == "s3cr"
+
+
+@pytest.mark.parametrize("form", forms_of(VALUE))
+def test_a_form_that_lacks_its_last_character_is_held_back(form: str) -> None:
+    text, stream = forms_of(VALUE)[form], ONE.stream()
+    assert "3cr3t" not in stream.feed(text[:-1]) + stream.feed(text[-1:]) + stream.flush()
+    longest = max((whole for whole, _ in ONE.stream()._pairs), key=len)
+    stream = ONE.stream()
+    assert stream.feed(longest[:-1]) == ""
+    assert stream.feed(longest[-1:]).startswith("{{secret:TOKEN")
 
 
 def test_a_stream_holds_back_no_more_than_a_secret() -> None:
