@@ -201,7 +201,8 @@ class Journal(Protocol):
 
     async def take_lease(self, run: str, *, owner: str, now_ms: int, until_ms: int) -> Lease:
         """The lease, under a new epoch, if nobody else holds it: it is free, its owner is known to be
-        dead, or it has expired. Raises ``run.busy`` naming the owner, or ``run.not-found``."""
+        dead, or it has expired. Raises ``run.busy`` naming the owner, ``run.not-found``, or
+        ``lease.owner-taken`` if another open store performs under the name ``owner``."""
         ...
 
     async def renew_lease(self, lease: Lease) -> None:

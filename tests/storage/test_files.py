@@ -239,6 +239,23 @@ def test_files_that_may_not_be_written_are_opened_for_reading() -> None:
         shutil.rmtree(folder)
 
 
+def test_one_file_under_two_names_knows_its_owners(path: Path) -> None:
+    fill(path, 1)
+    link = path.parent / "link.db"
+    link.symlink_to(path)
+
+    async def work() -> None:
+        one, other = SqliteJournal(path), SqliteJournal(link)
+        await one.take_lease("a", owner="me", now_ms=0, until_ms=1)
+        row = await other.row("a")
+        assert row is not None
+        assert row.owner_alive is True
+        await one.close()
+        await other.close()
+
+    asyncio.run(work())
+
+
 def test_a_reader_sees_what_a_writer_has_just_written(path: Path) -> None:
     async def work() -> None:
         writer = SqliteJournal(path)

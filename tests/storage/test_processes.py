@@ -49,10 +49,13 @@ async def push(journal: SqliteJournal, run: str, body: bytes) -> None:
 
 def pushing(path: Path, run: str, mark: bytes, count: int) -> Callable[[Parent], Awaitable[None]]:
     async def work(parent: Parent) -> None:
-        journal = SqliteJournal(path, synchronous="normal", busy_s=60)
+        journal = SqliteJournal(path, synchronous="normal")
         parent.wait()
         for n in range(count):
             await push(journal, run, b"%s-%d" % (mark, n))
+            # Room for the others: a loop that does nothing but write hardly lets go of the lock.
+            for _ in range(random.randrange(8)):
+                await journal.outlines(run, after=n)
         await journal.close()
 
     return work
@@ -125,8 +128,10 @@ def test_what_was_acknowledged_is_there_after_every_kill(path: Path) -> None:
 
     for _ in range(KILLS):
         with child(write) as writer:
-            said = writer.said(chance.randrange(1, 40))
-            for _ in range(chance.randrange(3000)):
+            said = b""
+            for _ in range(chance.randrange(1, 12)):
+                said += writer.said()
+            for _ in range(chance.randrange(40_000)):
                 pass
             writer.kill()
             assert writer.status() == -signal.SIGKILL

@@ -6,7 +6,16 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from forkpoint.errors import BlobMissing, JournalConflict, LeaseLost, RunBusy, RunExists, RunNotFound, StoreClosed
+from forkpoint.errors import (
+    BlobMissing,
+    JournalConflict,
+    LeaseLost,
+    OwnerTaken,
+    RunBusy,
+    RunExists,
+    RunNotFound,
+    StoreClosed,
+)
 from forkpoint.ids import check_run_id
 from forkpoint.ports import Append, Commit, Lease, Page, RunFilter, RunRow, StoredCheckpoint
 from forkpoint.stores.rules import Standing, check_append, check_filter, is_free, is_text, refusal
@@ -176,14 +185,15 @@ class MemoryJournal:
         return blobs[digest]
 
     async def take_lease(self, run: str, *, owner: str, now_ms: int, until_ms: int) -> Lease:
-        """See ``Journal.take_lease``."""
+        """See ``Journal.take_lease``. Raises ``lease.owner-taken`` as well."""
         kept = self._open().runs.get(check_run_id(run))
+        if owner in self._shelf.living - self._owners:
+            raise OwnerTaken(owner=owner)
         if kept is None or kept.row.deleted:
             raise RunNotFound(run=run)
         row = kept.row
         alive = row.owner in self._shelf.living
-        mine = row.owner == owner and owner in self._owners
-        if not is_free(row.owner, mine=mine, alive=alive, until_ms=row.lease_until_ms, now_ms=now_ms):
+        if not is_free(row.owner, mine=row.owner == owner, alive=alive, until_ms=row.lease_until_ms, now_ms=now_ms):
             raise RunBusy(run=run, owner=row.owner or "")
         self._owners.add(owner)
         self._shelf.living.add(owner)

@@ -64,22 +64,27 @@ class Owners:
         if owner in self._held:
             return
         self._folder.mkdir(mode=0o700, exist_ok=True)
+        descriptor = self._locked(owner)
+        try:
+            said = OwnerFile(owner=owner, host=platform.node(), boot=this_boot(), pid=os.getpid())
+            os.truncate(descriptor, 0)
+            os.write(descriptor, msgspec.json.encode(said) + b"\n")
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._held[owner] = descriptor
+
+    def _locked(self, owner: str) -> int:
         path = self._path(owner)
-        for _ in range(100):
+        while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             if not _lock(descriptor, alone=True):
                 os.close(descriptor)
                 raise OwnerTaken(owner=owner)
             if _is_at(descriptor, path):
-                break
+                return descriptor
             # Swept away between opening and locking: what is locked has no name any more.
             os.close(descriptor)
-        else:
-            raise OwnerTaken(owner=owner)
-        said = OwnerFile(owner=owner, host=platform.node(), boot=this_boot(), pid=os.getpid())
-        os.truncate(descriptor, 0)
-        os.write(descriptor, msgspec.json.encode(said) + b"\n")
-        self._held[owner] = descriptor
 
     def alive(self, owner: str) -> bool | None:
         """Whether ``owner`` is alive; ``None`` where that cannot be seen from here."""

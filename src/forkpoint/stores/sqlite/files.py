@@ -131,10 +131,6 @@ def _judge(path: Path) -> None:
     if _number(header, 68) != APPLICATION_ID:
         raise StoreForeign(path=str(path), detail="it is the database of another program")
     _check_version(path, _number(header, 60))
-    # With a write-ahead log the file may rightly be shorter than it says, until the log is moved into it.
-    expected = _number(header, 28) * _PAGE_BYTES
-    if size < expected and not _has_log(path):
-        raise StoreDamaged(path=str(path), detail=f"it has {size} of {expected} bytes")
 
 
 def _check_version(path: Path, found: int) -> None:

@@ -52,7 +52,8 @@ class SqliteJournal:
         busy_s: float = 5.0,
         read_only: bool = False,
     ) -> None:
-        self.path = Path(path)
+        # One name for one file, so that all who open it look for owners in the same place.
+        self.path = Path(os.path.realpath(path))
         self.read_only = read_only or not files.may_write(self.path)
         self.commits_made = 0
         self._busy_s = busy_s
