@@ -1,6 +1,6 @@
 """After a rewind the folder is what it was: bytes, modes, links and empty folders."""
 
-# ruff: noqa: PTH101, PTH103, PTH104, PTH108, PTH110, PTH112, PTH114, PTH115, PTH116, PTH118, PTH120, PTH123, PTH211, PTH208
+# ruff: noqa: PTH104, PTH108, PTH123
 # Names here are bytes, which pathlib does not take.
 
 import os

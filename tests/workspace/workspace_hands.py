@@ -1,6 +1,6 @@
 """What the workspace tests share: hands on a real folder, and a folder read whole."""
 
-# ruff: noqa: PTH101, PTH103, PTH104, PTH108, PTH110, PTH112, PTH114, PTH115, PTH116, PTH118, PTH120, PTH123, PTH211, PTH208
+# ruff: noqa: PTH101, PTH103, PTH108, PTH112, PTH114, PTH115, PTH118, PTH120, PTH123, PTH211
 # Names here are bytes, which pathlib does not take.
 
 import os

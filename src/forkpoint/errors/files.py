@@ -68,6 +68,19 @@ class WorkspaceBusy(ForkpointError):
     fix = "Wait for the other one to end, then ask again."
 
 
+class WorkspaceUnreachable(ForkpointError):
+    """A folder that a rewind must write into can't be opened; nothing was written."""
+
+    path: str
+    reason: str
+
+    code = "workspace.unreachable"
+    kind = "environment"
+    says = "The folder {path!r} can't be opened: {reason}; nothing was written"
+    why = "Every folder on the way is opened before anything is written."
+    fix = "Give yourself access to the folder, or name paths= without it."
+
+
 class WorkspaceFolderTaken(ForkpointError):
     """The folder for a copy exists and isn't empty; nothing was written."""
 

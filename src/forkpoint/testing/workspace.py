@@ -61,8 +61,9 @@ class MemoryWorkspace:
         self._edit(path, Link(target))
 
     def mkdir(self, path: bytes) -> None:
-        """Make a folder, 0755."""
-        self._edit(path, Folder(0o755, bytes(32)))
+        """Make a folder, 0755, unless it is there."""
+        if not isinstance(lookup(self._entries, self._now, path), Folder):
+            self._edit(path, Folder(0o755, bytes(32)))
 
     def chmod(self, path: bytes, mode: int) -> None:
         """Set permission bits."""

@@ -28,7 +28,7 @@ class Hands(Protocol):
         ...
 
     def mkdir(self, path: bytes) -> None:
-        """Make a folder, 0755."""
+        """Make a folder, 0755, unless it is there."""
         ...
 
     def chmod(self, path: bytes, mode: int) -> None:

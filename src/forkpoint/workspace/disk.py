@@ -7,6 +7,7 @@ them. Folder handles are plain descriptors; whoever opens one closes it.
 import os
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 
 from forkpoint.errors.files import WorkspaceUnsupported
 
@@ -129,6 +130,10 @@ class Disk:
     def symlink(self, target: bytes, name: bytes, at: int) -> None:
         """Make a link that says ``target``."""
         os.symlink(target, name, dir_fd=at)
+
+    def discard(self, path: Path) -> None:
+        """Remove a file of the store's own, if it is there."""
+        path.unlink(missing_ok=True)
 
     def commit(self, database: sqlite3.Connection) -> None:
         """Make what was written to a database last."""

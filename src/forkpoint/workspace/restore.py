@@ -64,6 +64,7 @@ class PutBack:
         self._disk, self._root, self._content, self._staging = disk, root, content, staging
         self._changes = sorted(changes, key=lambda c: c.path)
         self._folder_modes = folder_modes
+        self._going = {c.path for c in changes if type(c.before) is Folder and type(c.after) is not Folder}
         self._handle: tuple[bytes, int] | None = None
         self._opened: dict[bytes, int] = {}
         self._staged: dict[bytes, bytes] = {}
@@ -81,15 +82,27 @@ class PutBack:
         return tuple(self._raced[path] for path in sorted(self._raced))
 
     def check_ways(self) -> None:
-        """See that every folder that is there now is reached without a link. Raises ``Escaped``."""
+        """See that every folder that is there now is reached without a link.
+
+        Raises ``Escaped``, and ``PutBackStopped`` for a folder that can't be opened. One that went in
+        the meantime is no concern: what was in it is looked at again before it is touched.
+        """
         made = {c.path for c in self._changes if type(c.before) is not Folder}
         try:
             for change in self._changes:
                 above = parent_of(change.path)
                 if change.path and not _any_above(change.path, made):
-                    self._folder(above)
+                    self._check_way(above)
         finally:
             self._release()
+
+    def _check_way(self, path: bytes) -> None:
+        try:
+            self._folder(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise PutBackStopped(path, error, ()) from error
 
     def stage(self) -> None:
         """Write new contents beside. Raises ``PutBackStopped``; nothing is changed yet."""
@@ -161,11 +174,23 @@ class PutBack:
             self._done.pop(change.path, None)
             return
         with self._stopping(change.path):
-            if change.path:
-                act(change, change.path.rpartition(b"/")[2], self._folder(parent_of(change.path)))
-            else:
+            if not change.path:
                 self._disk.chmod(self._root, _mode(change.after))
                 self._done[b""] = change
+                return
+            try:
+                at = self._folder(parent_of(change.path))
+            except (FileNotFoundError, Escaped):
+                self._no_way(change)
+                return
+            act(change, change.path.rpartition(b"/")[2], at)
+
+    def _no_way(self, change: Change) -> None:
+        """The folder above is gone: an earlier try removed it with all it held, or someone else did."""
+        if change.after is None and any(path in self._going for path in _above(change.path)):
+            self._done[change.path] = change
+        else:
+            self._leave(change)
 
     def _remove(self, change: Change, name: bytes, at: int) -> None:
         seen = look_at(self._disk, name, at, change.before, change.after)
@@ -270,7 +295,7 @@ class PutBack:
         name = change.path.rpartition(b"/")[2]
         try:
             return self._disk.stat(name, dir_fd=self._folder(parent_of(change.path))).st_nlink > 1
-        except FileNotFoundError:
+        except (FileNotFoundError, Escaped):
             return True
 
     def _folder(self, path: bytes) -> int:

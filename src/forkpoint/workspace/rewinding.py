@@ -17,9 +17,11 @@ from forkpoint.errors.files import (
     RewindAsks,
     RewindCutShort,
     RewindUnfinished,
+    SnapshotCorrupt,
     SnapshotStoreFailed,
     WorkspaceBusy,
     WorkspaceEscape,
+    WorkspaceUnreachable,
 )
 from forkpoint.workspace.aim import passages
 from forkpoint.workspace.disk import Disk
@@ -31,6 +33,7 @@ from forkpoint.workspace.taking import Taking
 from forkpoint.workspace.tree import (
     Change,
     Entries,
+    File,
     Folder,
     Load,
     TreeId,
@@ -65,7 +68,7 @@ class Rewinding:
             captured, measured = self._live.measure(root, self._store)
             load = self._loading(measured.folders)
             plan = self._plan(load, captured.root, target, since, choices)
-            self._check_ways(root, plan.changes)
+            self._check(root, plan.changes)
             return _planned(target, plan, captured.files)
 
     def perform(self, target: TreeId, since: Sequence[Point], choices: Choices) -> Rewound:
@@ -75,7 +78,7 @@ class Rewinding:
             safety = self._taking.take(root, by="outside", turn=None, label="")
             present = self._taking.tree(safety.tree)
             plan = self._plan(self._store.entries, present, target, since, choices)
-            self._check_ways(root, plan.changes)
+            self._check(root, plan.changes)
             planned = _planned(target, plan, safety.files)
             if planned.asks and not choices.confirmed:
                 raise RewindAsks(deletes=plan.deleted_files, files=safety.files)
@@ -115,12 +118,18 @@ class Rewinding:
             problem = f"lies behind the link {shown(error.link)!r}"
             raise WorkspaceEscape(path=shown(error.path), problem=problem) from error
 
-    def _check_ways(self, root: int, changes: Sequence[Change]) -> None:
+    def _check(self, root: int, changes: Sequence[Change]) -> None:
         put = PutBack(self._disk, root, changes, content=self._store.content, staging=b"", folder_modes={})
         try:
             put.check_ways()
         except Escaped as error:
             raise WorkspaceEscape(path=shown(error.path), problem=error.problem) from error
+        except PutBackStopped as error:
+            reason = error.reason.strerror or str(error.reason)
+            raise WorkspaceUnreachable(path=shown(error.path), reason=reason) from error
+        for change in changes:
+            if isinstance(change.after, File) and not self._store.has(change.after.digest):
+                raise SnapshotCorrupt(digest=change.after.digest.hex(), problem="is missing")
 
     def _loading(self, measured: Mapping[bytes, bytes]) -> Load:
         def load(digest: bytes) -> Entries:
@@ -160,9 +169,11 @@ class Rewinding:
         )
         try:
             put.stage()
-        except PutBackStopped as error:
+        except (PutBackStopped, SnapshotCorrupt) as error:
             if fresh:
                 self._leave_unchanged(put, row)
+            if isinstance(error, SnapshotCorrupt):
+                raise
             raise self._cut_short(error, row) from error
         try:
             put.act()

@@ -233,7 +233,7 @@ class ContentStore:
             in_files = {self._path(digest, how) for digest, how in rows}
         for file in self._large.glob("*/*"):
             if file not in in_files:
-                file.unlink(missing_ok=True)
+                self.disk.discard(file)
         return len(gone), freed
 
     def _grow(self, by: int) -> None:
@@ -252,7 +252,7 @@ class ContentStore:
             return
         else:
             for file in self._tmp.iterdir():
-                file.unlink(missing_ok=True)
+                self.disk.discard(file)
         finally:
             os.close(handle)
 
