@@ -33,5 +33,5 @@ def link(before: bytes, *parts: bytes) -> bytes:
 
 
 def short(digest: bytes) -> str:
-    """A digest as 43 characters of URL-safe base64, for where bytes are dear."""
+    """A digest as URL-safe base64, for where bytes are dear: 43 characters for 32 bytes, 22 for 16."""
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")

@@ -11,7 +11,7 @@ class Word(
     kw_only=True,
     omit_defaults=True,
     forbid_unknown_fields=True,
-    tag_field="type",
+    tag_field="is",
     gc=False,
 ):
     """Base of the words. A field left at its default is not written."""

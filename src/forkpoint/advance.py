@@ -27,8 +27,8 @@ Events = tuple[Event, ...]
 
 def idempotency_key(run: str, effect: int) -> str:
     """The key under which the outside world knows this effect: the same over attempts and restarts,
-    different in every run and fork. 128 bits of SHA-256 over run and effect id, in 22 characters."""
-    return short(link(b"", f"{run}\n{effect}".encode())[:16])
+    different in every run and fork. 96 bits of SHA-256 over run and effect id, in 16 characters."""
+    return short(link(b"", f"{run}\n{effect}".encode())[:12])
 
 
 def advance(state: RunState, command: Advance, now_ms: int) -> Events:

@@ -33,10 +33,10 @@ def decode_event(data: bytes, *, run: str, seq: int) -> Event:
 
 def _refusal(data: bytes, run: str, seq: int, detail: str) -> EventUnknown | EventUnreadable:
     try:
-        kind = _kind_of.decode(data).get("type")
+        kind = _kind_of.decode(data).get("is")
     except (msgspec.DecodeError, UnicodeDecodeError):
         kind = None
-    if isinstance(kind, str) and detail.startswith("Invalid value") and detail.endswith("`$.type`"):
+    if isinstance(kind, str) and detail.startswith("Invalid value") and detail.endswith("`$.is`"):
         return EventUnknown(run=run, seq=seq, event=kind[:80])
     return EventUnreadable(run=run, seq=seq, detail=detail)
 

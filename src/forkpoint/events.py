@@ -17,6 +17,10 @@ Pending: TypeAlias = Literal["hold", "run", "skip"]
 Decision: TypeAlias = Literal["allowed", "edited", "denied"]
 
 
+_OF = {"effect": "of"}
+"""How an event that is about an effect writes the effect's id."""
+
+
 class Caller(Word, frozen=True, kw_only=True, tag=False):
     """The effect of another run that started this one."""
 
@@ -98,7 +102,7 @@ class EffectRequested(Word, frozen=True, kw_only=True, tag="requested"):
     effect: Effect
 
 
-class EffectDispatched(Word, frozen=True, kw_only=True, tag="dispatched"):
+class EffectDispatched(Word, frozen=True, kw_only=True, tag="dispatched", rename=_OF):
     """An attempt at the effect is about to be made, under ``key``, by the performer ``by``."""
 
     effect: int
@@ -107,7 +111,7 @@ class EffectDispatched(Word, frozen=True, kw_only=True, tag="dispatched"):
     key: str | None = None
 
 
-class EffectSettled(Word, frozen=True, kw_only=True, tag="settled"):
+class EffectSettled(Word, frozen=True, kw_only=True, tag="settled", rename=_OF):
     """How an attempt ended. ``then`` says what comes of it: it is final, tried again at ``retry_at_ms``,
     or the tool's probe is asked.
 
@@ -128,7 +132,7 @@ class EffectSettled(Word, frozen=True, kw_only=True, tag="settled"):
     actor: str | None = None
 
 
-class EffectResolved(Word, frozen=True, kw_only=True, tag="resolved"):
+class EffectResolved(Word, frozen=True, kw_only=True, tag="resolved", rename=_OF):
     """What was found out about an effect whose outcome was unknown, by whom, with what evidence.
 
     ``contradicts`` marks a late result that disagrees with a decision already made.
@@ -143,14 +147,14 @@ class EffectResolved(Word, frozen=True, kw_only=True, tag="resolved"):
     contradicts: bool = False
 
 
-class ApprovalRequested(Word, frozen=True, kw_only=True, tag="approval_requested"):
+class ApprovalRequested(Word, frozen=True, kw_only=True, tag="approval_requested", rename=_OF):
     """May this call be made? Bound to ``digest``, which names the tool and its arguments."""
 
     effect: int
     digest: str
 
 
-class ApprovalDecided(Holder, frozen=True, kw_only=True, tag="approval_decided"):
+class ApprovalDecided(Holder, frozen=True, kw_only=True, tag="approval_decided", rename=_OF):
     """The answer to an approval. ``arguments`` are the edited ones, when it was allowed with edits."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("arguments",)
@@ -162,7 +166,7 @@ class ApprovalDecided(Holder, frozen=True, kw_only=True, tag="approval_decided")
     actor: str | None = None
 
 
-class StateChanged(Holder, frozen=True, kw_only=True, tag="state_changed"):
+class StateChanged(Holder, frozen=True, kw_only=True, tag="state_changed", rename=_OF):
     """A tool changed the application's own state: keys set, keys removed."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("set",)
@@ -171,7 +175,7 @@ class StateChanged(Holder, frozen=True, kw_only=True, tag="state_changed"):
     unset: tuple[str, ...] = ()
 
 
-class ContextCompacted(Word, frozen=True, kw_only=True, tag="compacted"):
+class ContextCompacted(Word, frozen=True, kw_only=True, tag="compacted", rename=_OF):
     """From here on ``summary`` stands for the first ``replaced`` messages shown, events up to ``through``."""
 
     effect: int
@@ -180,7 +184,7 @@ class ContextCompacted(Word, frozen=True, kw_only=True, tag="compacted"):
     through: int
 
 
-class SnapshotTaken(Word, frozen=True, kw_only=True, tag="snapshot"):
+class SnapshotTaken(Word, frozen=True, kw_only=True, tag="snapshot", rename=_OF):
     """The workspace's files were captured as ``tree``, or could not be, for the reason in ``failed``.
 
     ``outside`` lists paths that changed since the last snapshot and not by this run.

@@ -6,12 +6,19 @@ messages. ``extra`` is ours: what a provider attached to a part (signatures, cac
 
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from forkpoint._word import Holder
+from forkpoint._word import Holder, Word
+
+_USAGE_NAMES = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cached_tokens": "cached",
+    "reasoning_tokens": "reasoning",
+}
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
-class Text(Holder, frozen=True, kw_only=True, tag="text"):
+class Text(Holder, frozen=True, kw_only=True, tag="text", tag_field="type"):
     """Words, from a person or a model."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("content", "extra")
@@ -19,7 +26,7 @@ class Text(Holder, frozen=True, kw_only=True, tag="text"):
     extra: dict[str, Any] | None = None
 
 
-class Reasoning(Holder, frozen=True, kw_only=True, tag="reasoning"):
+class Reasoning(Holder, frozen=True, kw_only=True, tag="reasoning", tag_field="type"):
     """What a model thought before it answered, with the provider's signature in ``extra``."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("content", "extra")
@@ -27,7 +34,7 @@ class Reasoning(Holder, frozen=True, kw_only=True, tag="reasoning"):
     extra: dict[str, Any] | None = None
 
 
-class CallPart(Holder, frozen=True, kw_only=True, tag="tool_call"):
+class CallPart(Holder, frozen=True, kw_only=True, tag="tool_call", tag_field="type"):
     """A model asks for a tool. ``arguments`` is an object, or the raw text where it is not JSON."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("arguments", "extra")
@@ -37,7 +44,7 @@ class CallPart(Holder, frozen=True, kw_only=True, tag="tool_call"):
     extra: dict[str, Any] | None = None
 
 
-class ResponsePart(Holder, frozen=True, kw_only=True, tag="tool_call_response"):
+class ResponsePart(Holder, frozen=True, kw_only=True, tag="tool_call_response", tag_field="type"):
     """The answer to the call ``id``: any JSON value."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("response", "extra")
@@ -46,7 +53,7 @@ class ResponsePart(Holder, frozen=True, kw_only=True, tag="tool_call_response"):
     extra: dict[str, Any] | None = None
 
 
-class BlobPart(Holder, frozen=True, kw_only=True, tag="blob"):
+class BlobPart(Holder, frozen=True, kw_only=True, tag="blob", tag_field="type"):
     """Bytes shown to a model, such as an image: ``content`` is base64."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("content", "extra")
@@ -56,7 +63,7 @@ class BlobPart(Holder, frozen=True, kw_only=True, tag="blob"):
     extra: dict[str, Any] | None = None
 
 
-class FilePart(Holder, frozen=True, kw_only=True, tag="file"):
+class FilePart(Holder, frozen=True, kw_only=True, tag="file", tag_field="type"):
     """A file that the provider keeps under ``file_id``."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("extra",)
@@ -66,7 +73,7 @@ class FilePart(Holder, frozen=True, kw_only=True, tag="file"):
     extra: dict[str, Any] | None = None
 
 
-class UriPart(Holder, frozen=True, kw_only=True, tag="uri"):
+class UriPart(Holder, frozen=True, kw_only=True, tag="uri", tag_field="type"):
     """A file that the provider fetches from ``uri``."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("uri", "extra")
@@ -101,7 +108,7 @@ class Message(Holder, frozen=True, kw_only=True, tag=False):
         return tuple(part for part in self.parts if isinstance(part, CallPart))
 
 
-class Usage(Holder, frozen=True, kw_only=True, tag=False):
+class Usage(Word, frozen=True, kw_only=True, tag=False, rename=_USAGE_NAMES):
     """Tokens that a model call used. A part that the provider does not report is 0."""
 
     input_tokens: int = 0

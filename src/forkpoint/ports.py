@@ -15,11 +15,15 @@ from forkpoint.messages import Message, Usage
 Status: TypeAlias = Literal["running", "waiting", "paused", "idle", "failed", "stopped"]
 
 
+MARK_BYTES = 4
+"""How much of an event's digest is kept to tell which event of a commit was altered; the commit's last is whole."""
+
+
 class Commit(Struct, frozen=True, kw_only=True, gc=False):
     """Events ``first`` to ``last`` of one run, written together.
 
     ``kinds`` has one byte an event: its place in ``events.KINDS``. ``marks`` has, for every event but the
-    last, the first 8 bytes of its digest, then the whole digest (32 bytes) of the last. ``body`` is the
+    last, the first ``MARK_BYTES`` of its digest, then the whole digest (32 bytes) of the last. ``body`` is the
     events' JSON lines joined by a line feed, after the payload codec. ``step`` and ``turn`` are the run's
     counters after the last event.
     """

@@ -15,7 +15,6 @@
 """
 
 import base64
-import html
 import json
 import math
 import re
@@ -218,6 +217,8 @@ def _check(name: object, value: object) -> None:
 
 
 def _forms(value: str) -> Iterator[tuple[str, str]]:
+    import html  # Its table of names is large, and only who has secrets needs it.
+
     data = value.encode()
     yield "", value
     yield from _base64_forms("base64", data, base64.b64encode)

@@ -77,14 +77,14 @@ def _answer(slot: Slot, opened: Open | None) -> Message:
 
 
 def request_digest(state: "RunState", added: Iterable[int | Message]) -> str:
-    """The name of a request: over the agent's definition and every message shown, in 43 characters.
+    """The name of a request: over the agent's definition and every message shown; 128 bits in 22 characters.
 
     Each message's digest covers the one before, so that a step's cost does not grow with the steps.
     """
     chain = chain_of(state.transcript)
     for message in added_messages(state, added):
         chain = link(chain, encode_message(message))
-    return short(link(chain, state.agent_digest))
+    return short(link(chain, state.agent_digest)[:16])
 
 
 def added_messages(state: "RunState", added: Iterable[int | Message]) -> list[Message]:

@@ -51,6 +51,7 @@ class Performer:
         self._bench = bench
         self._planner = planner
         self._lease = lease
+        self._by = lease.owner.rpartition("-")[2]
         self._grace_s = grace_s
         self._controls: dict[int, Control] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,7 +102,7 @@ class Performer:
 
     async def _move(self, *commands: AnyCommand) -> None:
         """Record ``commands`` and whatever falls due by them, then start what was dispatched."""
-        advance = () if self._closing else (Advance(by=self._lease.owner),)
+        advance = () if self._closing else (Advance(by=self._by),)
         events = await self._submit(*commands, *advance)
         if _unplanned(self._cell.state) and not self._closing:
             events += await self._plan()
@@ -135,7 +136,7 @@ class Performer:
         plans = await self._planner.plans(state, calls)
         if self._cell.state is not state:
             return ()
-        return await self._submit(Plan(plans=plans), Advance(by=self._lease.owner))
+        return await self._submit(Plan(plans=plans), Advance(by=self._by))
 
     def _start(self, events: Iterable[RecordedEvent]) -> None:
         for recorded in events:

@@ -11,7 +11,7 @@ from forkpoint.codec import decode_event, event_digest
 from forkpoint.errors import EventAltered, RunNotFound
 from forkpoint.events import KINDS, RecordedEvent
 from forkpoint.folding import fold
-from forkpoint.ports import Commit, Journal, RunRow
+from forkpoint.ports import MARK_BYTES, Commit, Journal, RunRow
 from forkpoint.runtime.checkpoints import Frozen, thawed, unfreeze
 from forkpoint.runtime.writing import PayloadCodec, S, Writer
 from forkpoint.state import RunState
@@ -64,8 +64,8 @@ def decode_commit(
         digest = b""
         if before is not None:
             digest = before = event_digest(before, run, seq, commit.at_ms, line)
-            place = 8 * (seq - commit.first)
-            mark = commit.marks[place:] if seq == last else commit.marks[place : place + 8]
+            place = MARK_BYTES * (seq - commit.first)
+            mark = commit.marks[place:] if seq == last else commit.marks[place : place + MARK_BYTES]
             if digest[: len(mark)] != mark or not mark:
                 raise EventAltered(run=run, seq=seq)
         if only is None or seq in only:

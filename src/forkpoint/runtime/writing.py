@@ -15,7 +15,7 @@ from forkpoint.codec import LARGE_BYTES, encode_event, event_digest
 from forkpoint.errors import BlobCorrupt
 from forkpoint.events import KINDS, Event, RecordedEvent
 from forkpoint.folding import evolve
-from forkpoint.ports import Commit
+from forkpoint.ports import MARK_BYTES, Commit
 
 if TYPE_CHECKING:
     from forkpoint.secrets import Secrets
@@ -59,7 +59,7 @@ class Draft:
         """The draft as a commit, its body after the payload codec."""
         assert self.state is not None
         body = b"\n".join(self.lines)
-        marks = b"".join([*(event.digest[:8] for event in self.recorded[:-1]), self.digest])
+        marks = b"".join([*(event.digest[:MARK_BYTES] for event in self.recorded[:-1]), self.digest])
         return Commit(
             first=self.after + 1,
             at_ms=self.at_ms,
