@@ -155,6 +155,16 @@ class Bad:
         return tool(load)
 
     @staticmethod
+    def a_context_that_an_argument_may_hit() -> Any:
+        def call(ctx: ToolContext, **arguments: Any) -> None: ...
+
+        return tool(parameters={"type": "object"})(call)
+
+    @staticmethod
+    def a_probe_that_an_argument_may_hit() -> Any:
+        return tool(parameters={"type": "object"}, reconcile=found_it)(anything)
+
+    @staticmethod
     def a_class() -> Any:
         return tool(Bad)
 
@@ -260,6 +270,8 @@ PROBLEMS = {
     "a_probe_that_cannot_be_called": "reconcile is not a function",
     "a_model_whose_types_nobody_knows": "the parameter 'parcel' of type",
     "a_constraint_on_a_type_without_json": "the parameter 'source' of type",
+    "a_context_that_an_argument_may_hit": "write (ctx: forkpoint.agents.calling.ToolContext, /, **arguments)",
+    "a_probe_that_an_argument_may_hit": "cannot be called as probe(ctx, **arguments)",
     "a_class": "only a function can be a tool",
     "a_tool_again": "it is a tool already",
     "a_builtin_without_a_signature": "it does not say what it takes",
@@ -400,6 +412,18 @@ def test_a_given_schema_is_checked_and_arguments_are_passed_as_they_are() -> Non
         with pytest.raises(ToolBadArguments) as caught:
             foreign.convert(arguments)
         assert caught.value.problem == problem
+
+
+def test_an_argument_of_a_given_schema_may_be_named_like_the_context() -> None:
+    def call(ctx: ToolContext, /, **arguments: Any) -> Any:
+        return ctx.run_id, arguments
+
+    def probe(ctx: ToolContext, /, **arguments: Any) -> Any:
+        return Occurred(arguments)
+
+    foreign = tool(parameters={"type": "object"}, reconcile=probe)(call)
+    assert foreign.call(ToolContext(run_id="r"), foreign.convert({"ctx": 1})) == ("r", {"ctx": 1})
+    assert asyncio.run(foreign.find(ToolContext(), {"ctx": 1})) == Occurred({"ctx": 1})
 
 
 def test_a_predicate_sees_the_arguments_with_defaults_as_the_function_would() -> None:

@@ -131,8 +131,15 @@ def read_parameters(
 def given_parameters(
     function: Callable[..., Any], schema: Mapping[str, Any], *, tool: str, context: type, names: Mapping[str, Any]
 ) -> Parameters:
-    """What a function takes whose JSON Schema is given: any keyword arguments that fit it."""
+    """What a function takes whose JSON Schema is given: any keyword arguments that fit it.
+
+    Its first parameter, if that is a ``context``, is positional only: the schema may have its name too.
+    """
     _, own, takes_context = _signature(function, tool, context, names)
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    if takes_context and first is not None and first.kind is not inspect.Parameter.POSITIONAL_ONLY:
+        problem = f"an argument could be named {first.name!r} too; write ({first}, /, **arguments)"
+        raise ToolBadDefinition(tool=tool, problem=problem)
     if [one.kind for one in own] != [inspect.Parameter.VAR_KEYWORD]:
         raise ToolBadDefinition(tool=tool, problem="with 'parameters' given, it takes '**arguments' and nothing else")
     plain = to_json(dict(schema))

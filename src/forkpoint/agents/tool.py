@@ -187,7 +187,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     them, defaults included. ``external=True`` has no body: the outcome comes by ``answer``. ``timeout_s`` bounds
     an attempt, ``attempts`` their number. ``validate`` is called with what the function returned, and refuses it
     by raising or by returning ``False``. ``parameters`` is a JSON Schema for a function that takes
-    ``**arguments``.
+    ``**arguments``, or ``(ctx: ToolContext, /, **arguments)``.
 
     Raises ``tool.bad-definition`` where that cannot work or contradicts itself.
     """
@@ -315,7 +315,10 @@ def _probe_problem(probe: Probe, parameters: Parameters) -> str | None:
     if not callable(probe):
         return "reconcile is not a function"
     try:
-        inspect.signature(probe).bind(None, **{one.name: None for one in parameters.parameters})
+        signature = inspect.signature(probe)
+        # Where a schema is given, an argument may have any name, the context's own too.
+        names = [*signature.parameters][:1] if parameters.given else [one.name for one in parameters.parameters]
+        signature.bind(None, **dict.fromkeys(names))
     except TypeError as error:
         return f"its probe cannot be called as probe(ctx, **arguments): {error}"
     return None
