@@ -14,10 +14,9 @@ from forkpoint.errors import (
 )
 from forkpoint.errors._base import ForkpointError
 from forkpoint.ids import check_run_id
-from forkpoint.ports import Append, RunFilter
+from forkpoint.ports import MARK_BYTES, Append, RunFilter
 
 DIGEST_BYTES = 32
-MARK_BYTES = 8
 MAX_SEQ = (1 << 32) - 1
 """The highest ``seq`` that a store numbers."""
 MAX_LABELS = 100

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from forkpoint.errors._base import ForkpointError
-from forkpoint.ports import Append, Commit, Journal, RunSummary
+from forkpoint.ports import MARK_BYTES, Append, Commit, Journal, RunSummary
 
 E = TypeVar("E", bound=ForkpointError)
 
@@ -49,7 +49,7 @@ def addition(run: str, after: int, count: int = 1, **values: Any) -> Append:
         first=after + 1,
         at_ms=values.pop("at_ms", 1_000 + after),
         kinds=bytes([values.pop("kind", 2)]) * count,
-        marks=b"".join(mark[:8] for mark in marks[:-1]) + marks[-1],
+        marks=b"".join(mark[:MARK_BYTES] for mark in marks[:-1]) + marks[-1],
         body=values.pop("body", f"{run} after {after}".encode()),
         step=values.pop("step", 0),
         turn=values.pop("turn", 1),
