@@ -262,6 +262,17 @@ def test_what_the_schema_refuses_the_function_never_gets(value: Any) -> None:
                 one.convert({"x": value})
 
 
+def test_a_constraint_is_never_dropped_because_pydantic_was_not_imported_yet() -> None:
+    script = (
+        "from typing import Annotated\n"
+        "from annotated_types import Ge\n"
+        "from forkpoint.agents.tool import tool\n"
+        "def f(a: Annotated[int, Ge(1)]) -> None: ...\n"
+        "assert tool(f).record().parameters['properties'] == {'a': {'type': 'integer', 'minimum': 1}}\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
 def test_pydantic_is_not_imported_for_those_who_do_not_use_it() -> None:
     script = (
         "import sys\n"

@@ -1,7 +1,7 @@
 """What an annotation means in JSON: its schema, and how a JSON value becomes what it asks for.
 
-Annotations are msgspec's, with paths besides. One that has something of pydantic in it is pydantic's as a
-whole, and pydantic is never imported for a function that does not use it.
+Annotations are msgspec's, with paths besides. One that has something of pydantic in it, or a constraint of
+``annotated_types``, is pydantic's as a whole; pydantic is never imported for a function that has neither.
 """
 
 import dataclasses
@@ -53,7 +53,9 @@ def adapter_of(annotation: Any) -> Any:
 
 def is_foreign(annotation: Any) -> bool:
     """Whether an annotation has anything of pydantic in it: a model, a ``Field``, a constraint."""
-    return "pydantic" in sys.modules and any(_of_pydantic(part) for part in _parts(annotation, set()))
+    if "pydantic" not in sys.modules and "annotated_types" not in sys.modules:
+        return False
+    return any(_of_pydantic(part) for part in _parts(annotation, set()))
 
 
 def is_field(default: object) -> bool:
