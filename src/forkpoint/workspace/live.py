@@ -1,6 +1,7 @@
 """The folder that is captured: where it is, what is left out, and what the last look remembers."""
 
 import errno
+import hashlib
 import os
 import stat
 import time
@@ -16,12 +17,14 @@ from forkpoint.errors.files import (
 from forkpoint.workspace.capture import Capture, Captured, CaptureStopped, Rules
 from forkpoint.workspace.disk import Disk, require_folder_handles
 from forkpoint.workspace.ignore import IGNORE_FILE, Ignore, IgnoreInvalid, parse_ignore
-from forkpoint.workspace.memo import FolderMemo, RootMemo, forget_unstored
-from forkpoint.workspace.reading import Measuring, Sink, Storing
+from forkpoint.workspace.memo import FolderMemo, RootMemo, decode_memo, encode_memo, forget_unstored
+from forkpoint.workspace.reading import PIECE, Measuring, Sink, Storing
+from forkpoint.workspace.restore import look_at
 from forkpoint.workspace.store import ContentStore
-from forkpoint.workspace.tree import shown
+from forkpoint.workspace.tree import File, digest_of, shown
 
 _ATTEMPTS = 4
+_WORTH_SAVING = 256
 _RACES = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 
@@ -41,27 +44,50 @@ class LiveFolder:
     ) -> None:
         require_folder_handles()
         self.path = _checked_root(root)
-        self._disk, self._bulk, self._max, self._threads = disk, bulk, max_file_bytes, threads
+        self.disk, self._bulk, self._max, self._threads = disk, bulk, max_file_bytes, threads
         self._own = tuple(Path(path) for path in own)
         self._clock_ns = clock_ns
         self.memo: RootMemo | None = None
+        self._memo_tried = False
+        self._read_since_saved = 0
 
     @contextmanager
     def opened(self) -> Iterator[int]:
         """A handle on the folder. Raises ``WorkspaceRefused`` if it is gone."""
         try:
-            handle = self._disk.open_root(os.fsencode(self.path))
+            handle = self.disk.open_root(os.fsencode(self.path))
         except OSError as error:
             raise WorkspaceRefused(root=str(self.path), problem=error.strerror or str(error)) from error
         try:
             yield handle
         finally:
-            self._disk.close(handle)
+            self.disk.close(handle)
 
     def identity(self, handle: int) -> tuple[int, int]:
         """What tells the folder from another one at the same path."""
-        status = self._disk.fstat(handle)
+        status = self.disk.fstat(handle)
         return status.st_dev, status.st_ino
+
+    def read_if(self, handle: int, path: bytes, entry: File) -> bytes | None:
+        """A live file's bytes if it is still ``entry``, else ``None``."""
+        *folders, name = path.split(b"/")
+        try:
+            at = self.disk.open_path(folders, handle)
+        except OSError:
+            return None
+        try:
+            if look_at(self.disk, name, at, entry) != entry:
+                return None
+            file = self.disk.open_file(name, at)
+            try:
+                data = b"".join(iter(lambda: self.disk.read(file, PIECE), b""))
+            finally:
+                self.disk.close(file)
+            return data if digest_of(data) == entry.digest else None
+        except OSError:
+            return None
+        finally:
+            self.disk.close(at)
 
     def hold(self, handle: int, store: ContentStore) -> Captured:
         """Capture the folder into a store. Raises ``SnapshotIncomplete``; what was put in is not named."""
@@ -88,7 +114,7 @@ class LiveFolder:
             rules = self._rules(handle)
             memo = self._memo_for(rules, store)
             capture = Capture(
-                self._disk, handle, memo.root, rules, sink(), now_ns=self._clock_ns(), threads=self._threads
+                self.disk, handle, memo.root, rules, sink(), now_ns=self._clock_ns(), threads=self._threads
             )
             try:
                 captured = capture.run()
@@ -99,12 +125,34 @@ class LiveFolder:
                 reason = error.reason.strerror or str(error.reason)
                 raise SnapshotIncomplete(path=shown(error.path), reason=reason) from error
             self.memo = memo
+            self._read_since_saved += captured.read
             return captured
         raise AssertionError("the last attempt returns or raises")
 
+    def save_memo(self, store: ContentStore, *, always: bool = False) -> None:
+        """Keep what is remembered for the next process, once enough was learned."""
+        if self.memo is None or not (self._read_since_saved >= _WORTH_SAVING or (always and self._read_since_saved)):
+            return
+        self._read_since_saved = 0
+        store.keep_memo(self._name(), encode_memo(self.memo))
+
+    def _name(self) -> str:
+        return hashlib.sha256(os.fsencode(self.path)).hexdigest()[:32]
+
+    def _recalled(self, store: ContentStore) -> RootMemo | None:
+        """What an earlier process kept; believed only as far as its contents are still stored."""
+        if self._memo_tried:
+            return None
+        self._memo_tried = True
+        data = store.kept_memo(self._name())
+        memo = decode_memo(data) if data else None
+        if memo is not None:
+            forget_unstored(memo.root, store.digests())
+        return memo
+
     def _memo_for(self, rules: Rules, store: ContentStore) -> RootMemo:
         generation, named = store.generation, rules.digest()
-        memo = self.memo
+        memo = self.memo or self._recalled(store)
         if memo is None or memo.rules != named:
             return RootMemo(named, generation, FolderMemo())
         if memo.generation != generation:
@@ -136,21 +184,21 @@ class LiveFolder:
     def _ignore_source(self, handle: int) -> bytes:
         """The ignore file's bytes. One that can't be read fails the capture: it may name secrets."""
         try:
-            file = self._disk.open_file(IGNORE_FILE, handle)
+            file = self.disk.open_file(IGNORE_FILE, handle)
         except FileNotFoundError:
             return b""
         except OSError as error:
             problem = error.strerror or str(error)
             raise WorkspaceBadIgnore(path=IGNORE_FILE.decode(), line=0, problem=problem) from error
         try:
-            if not stat.S_ISREG(self._disk.fstat(file).st_mode):
+            if not stat.S_ISREG(self.disk.fstat(file).st_mode):
                 raise WorkspaceBadIgnore(path=IGNORE_FILE.decode(), line=0, problem="it is no file")
-            return self._disk.read(file, 1 << 20)
+            return self.disk.read(file, 1 << 20)
         except OSError as error:
             problem = error.strerror or str(error)
             raise WorkspaceBadIgnore(path=IGNORE_FILE.decode(), line=0, problem=problem) from error
         finally:
-            self._disk.close(file)
+            self.disk.close(file)
 
 
 def _checked_root(root: str | os.PathLike[str]) -> Path:

@@ -80,8 +80,11 @@ def forget_unstored(memo: FolderMemo, stored: set[bytes]) -> None:
 
 
 def encode_memo(memo: RootMemo) -> bytes:
-    """The memo as bytes, for the next process."""
-    return _encoder.encode(memo)
+    """The memo as bytes, for the next process; none for a tree too deep to be encoded."""
+    try:
+        return _encoder.encode(memo)
+    except RecursionError:
+        return b""
 
 
 def decode_memo(data: bytes) -> RootMemo | None:

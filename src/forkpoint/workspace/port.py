@@ -90,6 +90,14 @@ class Rewound(msgspec.Struct, frozen=True, kw_only=True):
     after: TreeId | None = None
 
 
+class Explained(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a path: its entry in the last snapshot, and each change with its snapshot."""
+
+    path: bytes
+    entry: Entry | None
+    changed: tuple[tuple[SnapshotEntry, Change], ...]
+
+
 class Workspace(Protocol):
     """The files a run edits. Calls block; a loop makes them from a thread."""
 

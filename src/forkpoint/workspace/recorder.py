@@ -3,19 +3,22 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from forkpoint.errors.files import NothingToUndo, SnapshotNotFound, WorkspaceEscape
 from forkpoint.workspace.aim import after_rewind, aim
 from forkpoint.workspace.capture import DEFAULT_MAX_FILE_BYTES
+from forkpoint.workspace.copying import Copied, Copying
 from forkpoint.workspace.disk import Disk
 from forkpoint.workspace.ignore import BULK_FOLDERS
 from forkpoint.workspace.live import LiveFolder
 from forkpoint.workspace.plan import By
-from forkpoint.workspace.port import Point, Rewound, Snapshot, SnapshotEntry
+from forkpoint.workspace.port import Explained, Point, Rewound, Snapshot, SnapshotEntry
 from forkpoint.workspace.register import Register, needed_digests
 from forkpoint.workspace.rewinding import Choices, Rewinding
 from forkpoint.workspace.store import ContentStore
 from forkpoint.workspace.taking import Taking
+from forkpoint.workspace.textdiff import FileDiff, diff_of
 from forkpoint.workspace.tree import Change, Entry, File, TreeId, differences, lookup, shown, walk
 
 DEFAULT_KEEP_TURNS = 20
@@ -76,7 +79,9 @@ class WorkspaceRecorder:
         self.close()
 
     def close(self) -> None:
-        """Give the store back, if it was opened here."""
+        """Keep what the next process can use, and give the store back if it was opened here."""
+        with self._store.turn:
+            self._taking.live.save_memo(self._store, always=True)
         if self._owns_store:
             self._store.close()
 
@@ -110,6 +115,38 @@ class WorkspaceRecorder:
         if not isinstance(entry, File):
             raise SnapshotNotFound(wanted=f"of a file {shown(path)!r}", kept="other paths")
         return self._store.content(entry.digest)
+
+    def diff(self, change: Change) -> FileDiff:
+        """A change for reading, as of ``changes``, a snapshot or a dry run."""
+        before, after = (self._bytes(change.path, side) for side in (change.before, change.after))
+        return diff_of(change, before, after)
+
+    def explain(self, path: str | bytes) -> Explained:
+        """What is known of a path: what it is in the last snapshot, and who changed it when."""
+        checked = _checked_path(path)
+        rows = self.list()
+        if not rows:
+            raise SnapshotNotFound(wanted=f"of {shown(checked)!r}", kept="none")
+        entries = [lookup(self._store.entries, self._taking.tree(row.tree), checked) for row in rows]
+        pairs = zip(entries, entries[1:], rows[1:], strict=False)
+        return Explained(
+            path=checked,
+            entry=entries[-1],
+            changed=tuple((row, Change(path=checked, before=old, after=new)) for old, new, row in pairs if old != new),
+        )
+
+    def copy_to(self, tree: TreeId, folder: str | os.PathLike[str]) -> Copied:
+        """Write a tree out as a new folder, for a fork; whole, or not there.
+
+        Raises ``workspace.folder-taken`` if the folder is there and isn't empty, and
+        ``workspace.unreachable`` if it can't be made.
+        """
+        root = self._taking.tree(tree)
+        live, store = self._taking.live, self._store
+        with store.turn, store.guard(), live.opened() as source:
+            memo = live.memo.root if live.memo is not None else None
+            copying = Copying(live.disk, store.entries, store.content, source=source, memo=memo)
+            return copying.write(root, Path(folder).absolute())
 
     def clear(self) -> None:
         """Forget all snapshots and rewinds of this owner, and what only they needed."""
@@ -173,6 +210,15 @@ class WorkspaceRecorder:
             if dry_run
             else (self._rewinding.perform(last.safety, since, choices))
         )
+
+    def _bytes(self, path: bytes, entry: Entry | None) -> bytes | None:
+        """A side's bytes from the store, or from the live file if that is still it."""
+        if not isinstance(entry, File):
+            return None
+        if self._store.has(entry.digest):
+            return self._store.content(entry.digest)
+        with self._taking.live.opened() as root:
+            return self._taking.live.read_if(root, path, entry)
 
     def unfinished(self) -> int | None:
         """The number of a rewind that was cut off, or ``None``."""

@@ -217,6 +217,24 @@ class ContentStore:
         """A large content to be written piece by piece."""
         return LargeContent(disk=self.disk, folder=self.folder, how=self.packing)
 
+    def keep_memo(self, name: str, data: bytes) -> None:
+        """Keep what a capture remembers. It costs time to lose, never truth: a refusal is let be."""
+        temporary = self._tmp / secrets.token_hex(16)
+        with contextlib.suppress(OSError):
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                self.disk.write(handle, data)
+            finally:
+                os.close(handle)
+            temporary.replace(self.folder / f"memo-{name}")
+
+    def kept_memo(self, name: str) -> bytes:
+        """What a capture remembers, or nothing."""
+        try:
+            return (self.folder / f"memo-{name}").read_bytes()
+        except OSError:
+            return b""
+
     def sweep(self, needed: Set[bytes]) -> tuple[int, int]:
         """Delete contents that are not ``needed``; their number and bytes. Ask with the guard alone."""
         with self.turn, self.failing():

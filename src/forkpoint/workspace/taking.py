@@ -61,6 +61,7 @@ class Taking:
             number = self.register.add(tree, by=by, turn=at_turn, taken_ms=taken_ms, label=label)
             self._retain(last, at_turn)
         self.store.commit()
+        self.live.save_memo(self.store)
         return Snapshot(
             id=number,
             tree=tree,

@@ -1,0 +1,181 @@
+"""A tree written out as a folder of its own, for a fork: whole under its name, or not there.
+
+Files that the live folder still holds unchanged are cloned where the file system can (no bytes are
+copied then) or copied by the kernel; the rest comes from the store.
+"""
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from forkpoint.errors.files import WorkspaceFolderTaken, WorkspaceUnreachable
+from forkpoint.workspace.disk import Disk
+from forkpoint.workspace.memo import FolderMemo, Leaf, stamp_of
+from forkpoint.workspace.restore import write_file
+from forkpoint.workspace.tree import Entries, Entry, File, Folder, Link, Load, Unheld, join
+
+
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """What a copy holds; ``cloned`` and ``copied`` files came from the live folder, the rest was stored."""
+
+    files: int
+    size: int
+    cloned: int
+    copied: int
+    not_held: tuple[bytes, ...]
+
+
+class Copying:
+    """Writes one tree into one new folder."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        load: Load,
+        content: Callable[[bytes], bytes],
+        *,
+        source: int | None = None,
+        memo: FolderMemo | None = None,
+    ) -> None:
+        self._disk, self._load, self._content = disk, load, content
+        self._source, self._memo = source, memo
+        self._files = self._size = self._cloned = self._copied = 0
+        self._not_held: list[bytes] = []
+        self._may_clone = True
+
+    def write(self, root: Folder, folder: Path) -> Copied:
+        """Make ``folder``. Raises ``workspace.folder-taken``, ``workspace.unreachable``."""
+        if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+            raise WorkspaceFolderTaken(path=str(folder))
+        partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            partial.mkdir(mode=0o700)
+            self._write_all(root, partial)
+            partial.rename(folder)
+        except OSError as error:
+            _remove(partial)
+            raise WorkspaceUnreachable(path=str(folder), reason=str(error)) from error
+        except BaseException:
+            _remove(partial)
+            raise
+        return Copied(
+            files=self._files,
+            size=self._size,
+            cloned=self._cloned,
+            copied=self._copied,
+            not_held=tuple(sorted(self._not_held)),
+        )
+
+    def _write_all(self, root: Folder, partial: Path) -> None:
+        base = self._disk.open_root(os.fsencode(partial))
+        modes: list[tuple[bytes, int]] = []
+        try:
+            todo: list[tuple[bytes, Folder, FolderMemo | None]] = [(b"", root, self._memo)]
+            while todo:
+                path, folder, memo = todo.pop()
+                modes.append((path, folder.mode))
+                entries = self._load(folder.digest)
+                self._write_folder(base, path, entries, memo)
+                for name, entry in entries.items():
+                    if type(entry) is Folder:
+                        inner = memo.folders.get(name) if memo is not None else None
+                        todo.append((join(path, name), entry, inner))
+            for path, mode in sorted(modes, reverse=True):
+                self._set_mode(base, path, mode)
+        finally:
+            self._disk.close(base)
+
+    def _write_folder(self, base: int, path: bytes, entries: Entries, memo: FolderMemo | None) -> None:
+        names = path.split(b"/") if path else []
+        at = self._disk.open_path(names, base)
+        source = self._open_source(names) if memo is not None else None
+        try:
+            for name, entry in entries.items():
+                leaf = memo.leaves.get(name) if memo is not None and source is not None else None
+                self._write_entry(at, join(path, name), name, entry, source, leaf)
+        finally:
+            self._disk.close(at)
+            if source is not None:
+                self._disk.close(source)
+
+    def _open_source(self, names: list[bytes]) -> int | None:
+        if self._source is None:
+            return None
+        try:
+            return self._disk.open_path(names, self._source)
+        except OSError:
+            return None
+
+    def _write_entry(
+        self, at: int, path: bytes, name: bytes, entry: Entry, source: int | None, leaf: Leaf | None
+    ) -> None:
+        match entry:
+            case Folder():
+                self._disk.mkdir(name, at)
+            case Link(target=target):
+                self._disk.symlink(target, name, at)
+            case Unheld():
+                self._not_held.append(path)
+            case File():
+                self._files += 1
+                self._size += entry.size
+                if source is None or leaf is None or not self._from_live(at, name, entry, source, leaf):
+                    write_file(self._disk, name, at, self._content(entry.digest), entry.mode)
+
+    def _from_live(self, at: int, name: bytes, entry: File, source: int, leaf: Leaf) -> bool:
+        """Copy the live file if it is still the one that the memo knows; whether that was done."""
+        known = leaf.entry
+        if type(known) is not File or known.digest != entry.digest or leaf.stamp is None:
+            return False
+        try:
+            handle = self._disk.open_file(name, source)
+        except OSError:
+            return False
+        try:
+            if stamp_of(self._disk.fstat(handle)) != leaf.stamp:
+                return False
+            new = self._disk.create(name, at)
+            try:
+                self._transfer(handle, new, entry.size)
+                self._disk.chmod(new, entry.mode)
+                unchanged = stamp_of(self._disk.fstat(handle)) == leaf.stamp
+                whole = unchanged and self._disk.fstat(new).st_size == entry.size
+            finally:
+                self._disk.close(new)
+        finally:
+            self._disk.close(handle)
+        if not whole:
+            self._disk.unlink(name, at)
+        return whole
+
+    def _transfer(self, handle: int, new: int, size: int) -> None:
+        if self._may_clone and size:
+            try:
+                self._disk.clone(handle, new)
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.EXDEV, errno.ENOSYS):
+                    raise
+                self._may_clone = False
+            else:
+                self._cloned += 1
+                return
+        self._disk.copy_bytes(handle, new, size)
+        self._copied += 1
+
+    def _set_mode(self, base: int, path: bytes, mode: int) -> None:
+        at = self._disk.open_path(path.split(b"/") if path else [], base)
+        try:
+            self._disk.chmod(at, mode)
+        finally:
+            self._disk.close(at)
+
+
+def _remove(folder: Path) -> None:
+    """Remove an unfinished copy of our own; what can't be removed is hidden and named after us."""
+    shutil.rmtree(folder, ignore_errors=True)
