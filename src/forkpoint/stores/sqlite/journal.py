@@ -238,7 +238,7 @@ class SqliteJournal:
 
     async def close(self) -> None:
         """See ``Journal.close``."""
-        if self._pid == os.getpid() and self._owners.names and self._is_open():
+        if self._pid == os.getpid() and self._owners.names:
             try:
                 await self._writing(self._release_all)
             except BaseException:
@@ -302,10 +302,3 @@ class SqliteJournal:
     def _check_here(self) -> None:
         if os.getpid() != self._pid:
             raise StoreClosed(path=str(self.path))
-
-    def _is_open(self) -> bool:
-        try:
-            self._connection.total_changes  # noqa: B018
-        except sqlite3.ProgrammingError:
-            return False
-        return True
