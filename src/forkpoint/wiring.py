@@ -18,6 +18,7 @@ from forkpoint.runtime.reading import Reader
 from forkpoint.runtime.runtime import Runtime
 from forkpoint.runtime.writing import PayloadCodec, Writer
 from forkpoint.secrets import Secrets
+from forkpoint.stores.choosing import open_store
 
 LEASE_S = 30.0
 
@@ -45,7 +46,7 @@ def connect(
     seen is waited for; ``grace_s`` how long a signalled call may take to end.
     """
     journal = open_store(store, durability=durability) if isinstance(store, str | Path) else store
-    known = Secrets(secrets) if secrets else None
+    known = Secrets(secrets)
     writer = Writer(secrets=known, redact=redact, codec=codec)
     edge = Edge(
         journal=journal,
@@ -58,20 +59,6 @@ def connect(
     )
     registry = Registry(agents=tuple(agents), models=_finder(models), secrets=known)
     return Runtime(edge, registry, grace_s=grace_s)
-
-
-def open_store(
-    store: str | Path, *, durability: Literal["full", "normal"] = "full", read_only: bool = False
-) -> Journal:
-    """The journal that ``store`` names: a path, ``sqlite:PATH`` or ``memory:``. Raises the ``store.*`` errors."""
-    if str(store) == "memory:":
-        from forkpoint.stores.memory import MemoryJournal
-
-        return MemoryJournal()
-    from forkpoint.stores.sqlite.journal import SqliteJournal
-
-    path = str(store).removeprefix("sqlite:")
-    return SqliteJournal(path, synchronous=durability, read_only=read_only)
 
 
 def _finder(models: Callable[[str], Model] | Mapping[str, Model] | None) -> Callable[[str], Model]:

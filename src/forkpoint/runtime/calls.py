@@ -19,6 +19,8 @@ class Control:
     may still end later, and then its result is a late one.
     """
 
+    __slots__ = ("_clock", "_grace_s", "_timers", "abandoned", "interruptible", "over", "task", "why")
+
     def __init__(self, clock: Clock, grace_s: float) -> None:
         self._clock = clock
         self._grace_s = grace_s

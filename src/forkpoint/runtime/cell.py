@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from forkpoint.commands import AnyCommand, Answer, Found, Late, Resolve, Send, Settle
+from forkpoint.commands import Answer, AnyCommand, Found, Late, Resolve, Send, Settle
 from forkpoint.decide import decide
 from forkpoint.effects import ToolCall
 from forkpoint.errors import JournalConflict
@@ -23,7 +23,6 @@ from forkpoint.runtime.reading import Loaded, Reader, decode_commit
 from forkpoint.runtime.writing import Draft, Writer
 from forkpoint.state import RunState
 from forkpoint.status import summary
-
 
 OUTSIDE = (Settle, Found, Late, Send, Answer, Resolve)
 """Commands that carry what a model, a tool or a person said."""
@@ -85,9 +84,11 @@ class Cell:
         """
         async with self._lock:
             while True:
-                draft = self._draft(commands)
+                draft = self._draft(commands, careful=False)
                 if not draft.recorded:
                     return ()
+                if self.edge.writer.needs_care(draft):
+                    draft = self._draft(commands, careful=True)
                 try:
                     await self.edge.journal.append(self._append(draft, lease))
                 except JournalConflict:
@@ -96,12 +97,13 @@ class Cell:
                 self._believe(draft)
                 return tuple(draft.recorded)
 
-    def _draft(self, commands: Sequence[AnyCommand]) -> Draft:
-        now_ms = max(self.edge.clock.now_ms(), self.state.at_ms)
-        draft = Draft(run=self.run, state=self.state, after=self.state.seq, digest=self.digest, at_ms=now_ms)
+    def _draft(self, commands: Sequence[AnyCommand], *, careful: bool) -> Draft:
+        state = self.state
+        now_ms = max(self.edge.clock.now_ms(), state.at_ms)
+        draft = Draft(run=state.run, state=state, after=state.seq, digest=self.digest, at_ms=now_ms, careful=careful)
         for command in commands:
             assert draft.state is not None
-            if isinstance(command, OUTSIDE):
+            if careful and isinstance(command, OUTSIDE):
                 command = self.edge.writer.from_outside(command)  # noqa: PLW2901
             for event in decide(draft.state, command, now_ms):
                 self.edge.writer.add(draft, event)

@@ -31,7 +31,7 @@ from forkpoint.pieces import Entry, Transcript
 from forkpoint.state import RunState
 from forkpoint.transcript import chain_of
 
-EVERY = 384
+EVERY = 512
 """A checkpoint is taken once at least so many events came since the one before."""
 
 _VERSION = 1

@@ -15,7 +15,6 @@ from forkpoint.redefinition import differences
 from forkpoint.secrets import Secrets
 from forkpoint.state import RunState
 
-
 _encode = msgspec.json.Encoder().encode
 
 MARK = b"{{secret:"

@@ -1,17 +1,16 @@
 """The loop: under a lease, perform what is due, record how it ended together with what follows, until nothing is.
 
-Each effect in flight is one task. When it ends, its outcome, the requests that follow from it and their dispatches
-are one commit, and the effects dispatched start only after that commit is durable:
+When an effect ends, its outcome, the requests that follow from it and their dispatches are one commit, and the
+effects dispatched start only after that commit is durable:
 
-    task ends ──▶ [Settle, Plan, Advance] ──decide──▶ one commit ──▶ tasks for what it dispatched
+    effect ends ──▶ [Settle, Plan, Advance] ──decide──▶ one commit ──▶ what it dispatched is performed
 
 Killed before the commit: the attempt is lost, and recovery decides by its class. Killed after it: the new effects are
 on record as dispatched, and are lost likewise.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 from forkpoint.commands import Advance, AnyCommand, Found, Late, Plan, Recover, Settle
 from forkpoint.effects import ModelCall
@@ -98,16 +97,24 @@ class Performer:
         state = await self._cell.warm()
         lost = any(opened.phase == "dispatched" for opened in state.effects.values())
         commands: list[AnyCommand] = [Recover()] if lost else []
-        await self._move(*commands)
+        self._spawn(await self._move(*commands))
 
-    async def _move(self, *commands: AnyCommand) -> None:
-        """Record ``commands`` and whatever falls due by them, then start what was dispatched."""
+    async def _move(self, *commands: AnyCommand) -> Open | None:
+        """Record ``commands`` and whatever falls due by them, then start what was dispatched.
+
+        The first of it is returned for the caller to go on with, in the same task: a step of one call after another
+        needs no new task. The rest have one each.
+        """
         advance = () if self._closing else (Advance(by=self._by),)
         events = await self._submit(*commands, *advance)
         if _unplanned(self._cell.state) and not self._closing:
             events += await self._plan()
-        self._start(events)
-        self._probe()
+        ready = [*self._dispatched(events), *self._to_probe()]
+        for opened in ready[1:]:
+            self._spawn(opened)
+        if self._cell.state.interrupting or self._cell.state.stopped:
+            self._signal_all()
+        return ready[0] if ready else None
 
     async def _submit(self, *commands: AnyCommand) -> tuple[RecordedEvent, ...]:
         self._moves += 1
@@ -138,27 +145,39 @@ class Performer:
             return ()
         return await self._submit(Plan(plans=plans), Advance(by=self._by))
 
-    def _start(self, events: Iterable[RecordedEvent]) -> None:
+    def _dispatched(self, events: Iterable[RecordedEvent]) -> Iterator[Open]:
+        effects = self._cell.state.effects
         for recorded in events:
             if isinstance(recorded.event, EffectDispatched):
-                opened = self._cell.state.effects.get(recorded.event.effect)
+                opened = effects.get(recorded.event.effect)
                 if opened is not None and opened.phase == "dispatched" and opened.seq not in self._controls:
-                    self._spawn(opened, self._perform_model if _is_model(opened) else self._perform_tool)
-        if self._cell.state.interrupting or self._cell.state.stopped:
-            self._signal_all()
+                    yield self._taken(opened)
 
-    def _probe(self) -> None:
+    def _to_probe(self) -> Iterator[Open]:
         for key, opened in self._cell.state.effects.items():
             if opened.phase == "probe" and key not in self._controls and not self._closing:
-                self._spawn(opened, self._perform_probe)
+                yield self._taken(opened)
 
-    def _spawn(self, opened: Open, perform: Callable[[Open, Control], Coroutine[Any, Any, None]]) -> None:
-        control = Control(self._cell.edge.clock, self._grace_s)
-        self._controls[opened.seq] = control
-        task = asyncio.get_running_loop().create_task(perform(opened, control))
-        control.task = task
+    def _taken(self, opened: Open) -> Open:
+        self._controls[opened.seq] = Control(self._cell.edge.clock, self._grace_s)
+        return opened
+
+    def _spawn(self, opened: Open | None) -> None:
+        """Perform ``opened``, and what follows from it, in a task of its own."""
+        if opened is not None:
+            self._keep(asyncio.get_running_loop().create_task(self._chain(opened)))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+
+    async def _chain(self, opened: Open | None) -> None:
+        """Perform one effect after the other for as long as each leads to the next."""
+        task = asyncio.current_task()
+        while opened is not None:
+            control = self._controls[opened.seq]
+            control.task = task
+            opened = await (self._probe if opened.phase == "probe" else self._perform)(opened, control)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -168,34 +187,27 @@ class Performer:
         if self._error is not None or not self._tasks:
             self._wake.set()
 
-    async def _perform_model(self, opened: Open, control: Control) -> None:
-        control.abandoned = lambda: self._abandon(opened, control, None)
+    async def _perform(self, opened: Open, control: Control) -> Open | None:
+        control.abandoned = lambda: self._abandon(opened, control)
         await self._still_ours()
-        settle = await ask_model(self._bench, self._cell.state, opened, control)
-        if control.finish() and not self._leave_open(settle, control):
-            await self._record(opened, settle)
-
-    async def _perform_tool(self, opened: Open, control: Control) -> None:
-        tool = self._bench.equipment.tool(opened.name)
-        timeout_s = tool.timeout_s if tool is not None else None
-        control.abandoned = lambda: self._abandon(opened, control, timeout_s)
-        await self._still_ours()
-        settle = await call_tool(self._bench, self._cell.state, opened, control)
+        perform = ask_model if _is_model(opened) else call_tool
+        settle = await perform(self._bench, self._cell.state, opened, control)
         if not control.finish():
             await self._late(opened, settle)
         elif not self._leave_open(settle, control):
-            await self._record(opened, settle)
+            return await self._record(opened, settle)
+        return None
 
     def _leave_open(self, settle: Settle, control: Control) -> bool:
         """Whether this outcome only says that this process is closing: recovery knows better what to do."""
         told = isinstance(settle.outcome, Succeeded | Failed)
         return self._closing and control.why == "cancelled" and not told
 
-    async def _perform_probe(self, opened: Open, control: Control) -> None:
+    async def _probe(self, opened: Open, control: Control) -> Open | None:
         found = await probe_tool(self._bench, self._cell.state, opened, control)
         control.finish()
         self._controls.pop(opened.seq, None)
-        await self._guarded(found)
+        return await self._guarded(found)
 
     async def _still_ours(self) -> None:
         """Renew the lease if it ran out since it was last renewed. Raises ``lease.lost``; nothing was performed."""
@@ -203,7 +215,7 @@ class Performer:
         if now_ms >= self._lease.until_ms:
             await self._renew(now_ms)
 
-    def _abandon(self, opened: Open, control: Control, timeout_s: float | None) -> None:
+    def _abandon(self, opened: Open, control: Control) -> None:
         """Give up on a call that did not end when signalled; it may still end, and be a late result."""
         self._controls.pop(opened.seq, None)
         if control.task is not None:
@@ -212,11 +224,15 @@ class Performer:
         if self._closing:
             self._wake.set()
             return
-        task = asyncio.get_running_loop().create_task(self._record(opened, given_up(opened, control, timeout_s)))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        tool = self._bench.equipment.tool(opened.name)
+        settle = given_up(opened, control, tool.timeout_s if tool is not None else None)
 
-    async def _record(self, opened: Open, settle: Settle) -> None:
+        async def give_up() -> None:
+            await self._chain(await self._record(opened, settle))
+
+        self._keep(asyncio.get_running_loop().create_task(give_up()))
+
+    async def _record(self, opened: Open, settle: Settle) -> Open | None:
         """Append an outcome, with the plans of the calls that a model's message asks for."""
         self._controls.pop(opened.seq, None)
         outcome = settle.outcome
@@ -224,21 +240,21 @@ class Performer:
             message = self._cell.edge.writer.from_outside(outcome.message)
             if calls := message.calls:
                 plans = await self._planner.plans(self._cell.state, calls)
-                await self._guarded(settle, Plan(plans=plans))
-                return
-        await self._guarded(settle)
+                return await self._guarded(settle, Plan(plans=plans))
+        return await self._guarded(settle)
 
     async def _late(self, opened: Open, settle: Settle) -> None:
         if isinstance(settle.outcome, Succeeded | Failed):
             await self._cell.submit(Late(effect=opened.seq, outcome=settle.outcome))
 
-    async def _guarded(self, *commands: Settle | Plan | Found) -> None:
+    async def _guarded(self, *commands: Settle | Plan | Found) -> Open | None:
         """Record commands under the lease; losing it ends the performing, and nothing is recorded."""
         try:
-            await self._move(*commands)
+            return await self._move(*commands)
         except LeaseLost as lost:
             self._error = self._error or lost
             self._signal_all()
+            return None
 
     def _signal_all(self) -> None:
         for control in tuple(self._controls.values()):
@@ -270,7 +286,7 @@ class Performer:
         new = found.dispatch or found.ask or found.plan or set(found.probe) - self._controls.keys()
         try:
             if new and not self._closing and not self._moves:
-                await self._move()
+                self._spawn(await self._move())
             if self._lease.until_ms < now_ms + edge.lease_ms // 2:
                 await self._renew(now_ms)
         except LeaseLost as lost:

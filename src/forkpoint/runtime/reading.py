@@ -238,8 +238,9 @@ class Reader:
         """The state with large values back in every message that it holds."""
         entries = []
         for entry in state.transcript.entries:
-            message = await self.whole(entry.message)
-            entries.append(entry if message is entry.message else replace(entry, message=message))
+            if any(part.aside for part in entry.message.parts):
+                entry = replace(entry, message=await self.whole(entry.message))  # noqa: PLW2901
+            entries.append(entry)
         effects = {key: await self.whole(opened) for key, opened in state.effects.items()}
         queued = [await self.whole(entry) for entry in (*state.inputs, *state.queue)]
         cut = len(state.inputs)

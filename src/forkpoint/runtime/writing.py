@@ -41,9 +41,22 @@ class PayloadCodec(Protocol):
 
 
 class Draft:
-    """A commit in the making: events are added one by one, each folded as it will be stored."""
+    """A commit in the making: events are added one by one, each folded as it will be stored.
 
-    def __init__(self, *, run: str, state: RunState | None, after: int, digest: bytes, at_ms: int) -> None:
+    A ``careful`` one masks every event. One that is not is quicker to make, and must be made again with care if
+    the writer finds afterwards that a secret may stand in it.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: str,
+        state: RunState | None,
+        after: int,
+        digest: bytes,
+        at_ms: int,
+        careful: bool = True,
+    ) -> None:
         self.run = run
         self.state = state
         self.after = after
@@ -54,6 +67,8 @@ class Draft:
         self.lines: list[bytes] = []
         self.blobs: dict[str, bytes] = {}
         self.refs: list[str] = []
+        self.careful = careful
+        self.suspect = False
 
     def commit(self, codec: PayloadCodec | None) -> Commit:
         """The draft as a commit, its body after the payload codec."""
@@ -92,6 +107,13 @@ class Writer:
             return word
         return msgspec.convert(self._secrets.mask(msgspec.to_builtins(word)), type(word))
 
+    def needs_care(self, draft: "Draft") -> bool:
+        """Whether a secret may stand in what ``draft`` would write, so that it must be drafted again with care."""
+        return not draft.careful and (draft.suspect or self._occurs_in(b"\n".join(draft.lines)))
+
+    def _occurs_in(self, data: bytes) -> bool:
+        return self._secrets is not None and self._secrets.occurs_in(data)
+
     def _masked(self, event: Event) -> Event:
         """``event``, built from words already masked, once more without secrets and as the redact hook leaves it."""
         plain = msgspec.to_builtins(event)
@@ -104,10 +126,12 @@ class Writer:
     def add(self, draft: Draft, event: Event) -> None:
         """Put ``event`` into ``draft``, as it will be stored, and fold it."""
         line = encode_event(event)
-        if self._redact is not None or (self._secrets and self._secrets.occurs_in(line)):
+        if draft.careful or self._redact is not None:
             event = self._masked(event)
             line = encode_event(event)
         if len(line) > LARGE_BYTES:
+            if not draft.careful and self._occurs_in(line):
+                draft.suspect = True
             event, blobs = set_aside(event, LARGE_BYTES)
             line = encode_event(event)
             draft.blobs.update({name: self._stored(data) for name, data in blobs.items()})
