@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from forkpoint.agents.calling import ToolContext as ToolContext
     from forkpoint.agents.tool import Tool as Tool
     from forkpoint.agents.tool import tool as tool
+    from forkpoint.apps import App as App
     from forkpoint.definition import Compaction as Compaction
     from forkpoint.definition import Limits as Limits
     from forkpoint.effects import Recovery as Recovery
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Agent": "agents.agent",
+    "App": "apps",
     "Cancelled": "outcomes",
     "Compaction": "definition",
     "Delete": "timetravel.patches",

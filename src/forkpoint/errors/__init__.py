@@ -8,3 +8,4 @@ from forkpoint.errors.data import *  # noqa: F403
 from forkpoint.errors.files import *  # noqa: F403
 from forkpoint.errors.runs import *  # noqa: F403
 from forkpoint.errors.stores import *  # noqa: F403
+from forkpoint.errors.surfaces import *  # noqa: F403
