@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+_sha256 = hashlib.sha256
 _canonical = msgspec.json.Encoder(order="sorted")
 
 
@@ -26,10 +27,7 @@ def value_digest(value: Any) -> str:
 
 def link(before: bytes, *parts: bytes) -> bytes:
     """The next digest of a chain: SHA-256 over the one before and what is new, 32 bytes."""
-    sha = hashlib.sha256(before)
-    for part in parts:
-        sha.update(part)
-    return sha.digest()
+    return _sha256(b"".join((before, *parts))).digest()
 
 
 def short(digest: bytes) -> str:

@@ -1,11 +1,11 @@
 """Events to bytes and back. Unknown kinds, fields and versions are refused by name; nothing is guessed."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from forkpoint._canon import link
 from forkpoint.errors import EventUnknown, EventUnreadable
 from forkpoint.events import Event, RecordedEvent
 
@@ -15,6 +15,7 @@ FORMAT = 1
 LARGE_BYTES = 4096
 """A value whose JSON is longer than this is a blob, aside of its event."""
 
+_sha256 = hashlib.sha256
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Event)
 _kind_of = msgspec.json.Decoder(dict[str, Any])
@@ -43,7 +44,7 @@ def _refusal(data: bytes, run: str, seq: int, detail: str) -> EventUnknown | Eve
 
 def event_digest(before: bytes, run: str, seq: int, at_ms: int, data: bytes) -> bytes:
     """The digest of one event: SHA-256 over the digest before it, ``run``, ``seq``, ``at_ms`` and its bytes."""
-    return link(before, f"{run}\n{seq}\n{at_ms}\n".encode(), data)
+    return _sha256(b"%b%b\n%d\n%d\n%b" % (before, run.encode(), seq, at_ms, data)).digest()
 
 
 def chain(run: str, after: int, before: bytes, at_ms: int, lines: Sequence[bytes]) -> list[bytes]:

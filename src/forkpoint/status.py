@@ -54,10 +54,15 @@ def status(state: "RunState") -> Status:
         return "failed" if state.failure is not None else "idle"
     if any(opened.phase == "dispatched" for opened in state.effects.values()):
         return "running"
-    due_now = due(state, state.at_ms)
-    if due_now.anything or due_now.wake_at_ms is not None:
+    if _falls_due(state):
         return "running"
     return "waiting" if waits(state) else "running"
+
+
+def _falls_due(state: "RunState") -> bool:
+    """Whether something is due now, or falls due by itself."""
+    found = due(state, state.at_ms)
+    return found.anything or found.wake_at_ms is not None
 
 
 def waits(state: "RunState") -> tuple[Wait, ...]:
@@ -127,7 +132,6 @@ def asking(state: "RunState") -> bool:
 
 def summary(state: "RunState") -> RunSummary:
     """The run's line in a list."""
-    due_now = due(state, state.at_ms)
     in_flight = any(opened.phase == "dispatched" for opened in state.effects.values())
     return RunSummary(
         status=status(state),
@@ -137,7 +141,7 @@ def summary(state: "RunState") -> RunSummary:
         title=state.title,
         labels=state.labels,
         waits=len(waits(state)),
-        due=due_now.anything or due_now.wake_at_ms is not None or (in_flight and not state.stopped),
+        due=in_flight or _falls_due(state),
         tokens=state.spent.usage.total,
         cost=state.spent.cost,
         cost_unknown=state.spent.cost_unknown,
