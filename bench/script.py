@@ -47,8 +47,7 @@ def compact(value: object) -> str:
 
 
 def _scripted(number: int) -> ScriptedStep:
-    # Base64 of seeded bytes: text that no compressor gets for free, and that every encoding
-    # of a peer (JSON, msgpack, pickled text) stores byte for byte.
+    # Base64 of seeded bytes: text that no compressor gets for free and that no encoding has to escape.
     source = random.Random(_SEED * 1_000_003 + number)
     noise = base64.b64encode(source.randbytes(PAYLOAD_BYTES_STEP)).decode()
     bare = ScriptedStep(number=number, call_id=f"call-{number:06d}", text="", result=noise[:RESULT_BYTES])
