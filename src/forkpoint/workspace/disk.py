@@ -95,6 +95,13 @@ class Disk:
         except OSError:
             return []
 
+    def can_change(self, handle: int) -> bool:
+        """Whether we may make and remove names in an open folder, or give ourselves the right to."""
+        effective = os.access in os.supports_effective_ids
+        return os.fstat(handle).st_uid == os.geteuid() or os.access(
+            b".", os.W_OK | os.X_OK, dir_fd=handle, effective_ids=effective
+        )
+
     def close(self, handle: int) -> None:
         """Give a handle back."""
         os.close(handle)

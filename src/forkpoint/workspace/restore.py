@@ -10,6 +10,7 @@
 
 import contextlib
 import errno
+import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -98,11 +99,13 @@ class PutBack:
 
     def _check_way(self, path: bytes) -> None:
         try:
-            self._folder(path)
+            if self._disk.can_change(self._folder(path)):
+                return
         except FileNotFoundError:
             return
         except OSError as error:
             raise PutBackStopped(path, error, ()) from error
+        raise PutBackStopped(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)), ())
 
     def stage(self) -> None:
         """Write new contents beside. Raises ``PutBackStopped``; nothing is changed yet."""
