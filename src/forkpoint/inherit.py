@@ -94,7 +94,9 @@ def _open_end(entries: list[Entry]) -> tuple[list[Entry], tuple[CallPart, ...], 
     while last and entries[last - 1].message.role == "tool":
         last -= 1
     calls = entries[last - 1].message.calls if last else ()
-    if len(calls) == len(entries) - last:
+    tail = entries[last:]
+    open_calls = len(tail) < len(calls) and all(any(_answers(e.message, c.id) for c in calls) for e in tail)
+    if not open_calls:
         return entries, (), []
     return entries[:last], calls, entries[last:]
 

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import datetime
+import itertools
 import threading
 
 import pytest
@@ -245,7 +246,7 @@ async def test_a_model_that_cannot_answer_now_is_asked_again_after_a_while() -> 
             await clock.advance(0.5)
         state = await run.wait()
     assert state.output == "at last"
-    assert [b - a >= 5000 for a, b in zip(times, times[1:], strict=False)] == [True, True]
+    assert [b - a >= 5000 for a, b in itertools.pairwise(times)] == [True, True]
     assert state.spent.cost_unknown == 2
 
 

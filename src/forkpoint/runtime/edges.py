@@ -75,6 +75,7 @@ class Registry:
     ) -> None:
         self.agents = {agent.name: agent for agent in agents}
         self.extra: dict[str, Tool[..., Any]] = {}
+        self.patched: dict[str, Model] = {}
         self._models = models
         self._secrets = secrets
 
@@ -91,7 +92,7 @@ class Registry:
         if found:
             raise AgentDiffers(run=state.run, differences="; ".join(found))
         tools = {tool.name: tool for tool in agent.tools} | self._extra(state)
-        return Equipment(model=lambda: self._model(agent, state.agent.model), tools=tools, secrets=self._secrets)
+        return Equipment(model=lambda: self._model(agent, state), tools=tools, secrets=self._secrets)
 
     def differences(self, state: RunState) -> tuple[str, ...]:
         """How the agent here differs from the run's recorded one, leaving out what a fork's patch set."""
@@ -102,7 +103,10 @@ class Registry:
         names = {record.name for record in state.agent.tools}
         return {name: tool for name, tool in self.extra.items() if name in names}
 
-    def _model(self, agent: Agent, name: str) -> Model:
+    def _model(self, agent: Agent, state: RunState) -> Model:
+        name = state.agent.model
+        if "model" in state.overridden and name in self.patched:
+            return self.patched[name]
         if not isinstance(agent.model, str) and agent.model.name == name:
             return agent.model
         return self._models(name)

@@ -238,7 +238,9 @@ class Runtime:
         await cell.submit(ChangeAgent(agent=now, differences=found))
 
     def know(self, patch: Patch) -> None:
-        """Remember the tools of a patch, so that this process can perform the fork."""
+        """Remember the model and tools of a patch, so that this process can perform the fork."""
+        if "model" in patch.changed and not isinstance(patch.model, str):
+            self._registry.patched[patch.model.name] = patch.model
         if "tools" in patch.changed:
             self._registry.extra.update({tool.name: tool for tool in patch.tools if isinstance(tool, Tool)})  # type: ignore[union-attr]
 
