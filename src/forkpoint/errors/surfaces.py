@@ -117,3 +117,28 @@ class AppUnfit(ForkpointError):
     fix = "Give the name of one of those."
     app: str
     found: str
+
+
+class DemoDiffers(ForkpointError):
+    """The demo checked what it told, and found something else."""
+
+    code = "demo.differs"
+    kind = "bug"
+    says = "The demo told: {claim}. It expected {expected} and found {found}; everything is kept in {folder}"
+    why = "The demo tells nothing that it has not checked against the store and against what really happened outside."
+    fix = "Please report it with the lines above and the folder."
+    claim: str
+    found: str
+    expected: str
+    folder: str
+
+
+class DemoFolderUsed(ForkpointError):
+    """The folder for the demo has something in it."""
+
+    code = "demo.folder-used"
+    kind = "usage"
+    says = "The folder {path} is not empty; nothing was written"
+    why = "The demo writes files of its own, and never among those of somebody else."
+    fix = "Name a folder that is empty or not there yet, or leave --folder out."
+    path: str
