@@ -5,6 +5,7 @@ from forkpoint.errors._base import REGISTRY as REGISTRY
 from forkpoint.errors._base import ForkpointError as ForkpointError
 from forkpoint.errors.agents import *  # noqa: F403
 from forkpoint.errors.data import *  # noqa: F403
+from forkpoint.errors.exchange import *  # noqa: F403
 from forkpoint.errors.files import *  # noqa: F403
 from forkpoint.errors.runs import *  # noqa: F403
 from forkpoint.errors.stores import *  # noqa: F403
