@@ -26,6 +26,7 @@ from forkpoint.messages import Message, Part
 from forkpoint.outcomes import Succeeded
 from forkpoint.ports import ModelRequest, RunRow
 from forkpoint.runtime.cell import Cell
+from forkpoint.runtime.comparing import run_trajectory
 from forkpoint.runtime.forking import fork
 from forkpoint.runtime.places import locate, settled_step
 from forkpoint.runtime.progress import Inbox, Progress
@@ -35,6 +36,7 @@ from forkpoint.state import RunState
 from forkpoint.status import Wait, status, waits
 from forkpoint.timetravel.moments import missing_point, where_of
 from forkpoint.timetravel.patches import Patch, parts_of
+from forkpoint.timetravel.trajectory import Trajectory
 from forkpoint.transcript import request_digest
 from forkpoint.values import to_json
 
@@ -98,6 +100,10 @@ class Run:
     async def outline(self, *, after: int = 0, upto: int | None = None) -> list[Outline]:
         """The list of the run's events without their bodies."""
         return await self._edge.reader.outlines(self.id, after=after, upto=upto)
+
+    async def trajectory(self, *, upto: int | None = None) -> Trajectory:
+        """The run told as steps, up to event ``upto`` (its head if left out), with every large value in place."""
+        return await run_trajectory(self._edge.reader, self.id, upto=upto)
 
     async def waits(self) -> tuple[Wait, ...]:
         """The decisions that the run needs now."""
