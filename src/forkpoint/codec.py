@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from forkpoint.errors import EventUnknown, EventUnreadable
-from forkpoint.events import Event, RecordedEvent
+from forkpoint.events import Event, RecordedEvent, RunStarted
 
 FORMAT = 1
 """The version of the journal format that this release writes."""
@@ -27,15 +27,27 @@ encode_event: Callable[[Event], bytes] = _encoder.encode
 def decode_event(data: bytes, *, run: str, seq: int) -> Event:
     """The event in ``data``. Raises ``event.unknown`` or ``event.unreadable``, naming ``run`` and ``seq``."""
     try:
-        return _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        event = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _refusal(data, run, seq, str(error)) from error
+    if isinstance(event, RunStarted) and event.format > FORMAT:
+        detail = f"it is of journal format {event.format}; this release reads {FORMAT}"
+        raise EventUnreadable(run=run, seq=seq, detail=detail)
+    return event
+
+
+def decode_events(lines: Sequence[bytes], *, run: str, first: int) -> list[Event]:
+    """The events in ``lines``, numbered from ``first``. Raises as ``decode_event`` does."""
+    try:
+        return _decoder.decode_lines(b"\n".join(lines))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return [decode_event(line, run=run, seq=seq) for seq, line in enumerate(lines, first)]
 
 
 def _refusal(data: bytes, run: str, seq: int, detail: str) -> EventUnknown | EventUnreadable:
     try:
         kind = _kind_of.decode(data).get("is")
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         kind = None
     if isinstance(kind, str) and detail.startswith("Invalid value") and detail.endswith("`$.is`"):
         return EventUnknown(run=run, seq=seq, event=kind[:80])
@@ -47,11 +59,12 @@ def event_digest(before: bytes, run: str, seq: int, at_ms: int, data: bytes) -> 
     return _sha256(b"%b%b\n%d\n%d\n%b" % (before, run.encode(), seq, at_ms, data)).digest()
 
 
-def chain(run: str, after: int, before: bytes, at_ms: int, lines: Sequence[bytes]) -> list[bytes]:
-    """The digests of events ``after + 1`` and on, given the digest of event ``after``."""
+def event_digests(before: bytes, run: str, first: int, at_ms: int, lines: Sequence[bytes]) -> list[bytes]:
+    """The digests of the events ``first`` and on that were written together at ``at_ms``."""
+    name, sha256 = run.encode(), _sha256
     digests = []
-    for seq, data in enumerate(lines, after + 1):
-        before = event_digest(before, run, seq, at_ms, data)
+    for seq, data in enumerate(lines, first):
+        before = sha256(b"%b%b\n%d\n%d\n%b" % (before, name, seq, at_ms, data)).digest()
         digests.append(before)
     return digests
 

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from forkpoint import answers
 from forkpoint._canon import value_digest
-from forkpoint._vector import Vector
 from forkpoint.definition import Limits
 from forkpoint.effects import Effect, ModelCall, Recovery, StepCall, ToolCall
 from forkpoint.events import (
@@ -34,7 +33,7 @@ from forkpoint.events import (
 from forkpoint.inherit import inherited
 from forkpoint.messages import CallPart, Message
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
-from forkpoint.pieces import Doubt, Entry, Open, Phase, Slot, Spent, Transcript
+from forkpoint.pieces import Doubt, Entry, Open, Phase, Slot, Spent
 from forkpoint.state import RunState, accept, agent_digest, rest
 
 
@@ -126,20 +125,20 @@ def _received(state: RunState, seq: int, at_ms: int, event: InputReceived) -> Ru
 def _requested(state: RunState, seq: int, at_ms: int, effect: Effect) -> RunState:
     match effect:
         case ModelCall():
-            opened = Open(seq=seq, effect=effect, name="", holder=effect)
+            opened = Open(seq=seq, effect=effect, name="")
             if effect.compaction:
                 return replace(state, seq=seq, at_ms=at_ms, effects={**state.effects, seq: opened})
             return _shown(state, seq, at_ms, effect, opened)
         case ToolCall():
             part = _call_part(state, effect)
-            holder = effect if effect.arguments is not None or effect.aside else part
-            opened = Open(seq=seq, effect=effect, name=effect.tool, call=part.id, holder=holder)
+            asked = None if effect.arguments is not None or effect.aside else part
+            opened = Open(seq=seq, effect=effect, name=effect.tool, call=part.id, asked=asked)
             batch = tuple(
                 Slot(slot.call, slot.name, seq) if i == effect.call else slot for i, slot in enumerate(state.batch)
             )
             return replace(state, seq=seq, at_ms=at_ms, batch=batch, effects={**state.effects, seq: opened})
         case StepCall():
-            opened = Open(seq=seq, effect=effect, name=effect.name, holder=effect)
+            opened = Open(seq=seq, effect=effect, name=effect.name)
             return replace(state, seq=seq, at_ms=at_ms, effects={**state.effects, seq: opened})
         case _:
             assert_never(effect)
@@ -247,7 +246,7 @@ def _answered(state: RunState, seq: int, opened: Open, event: EffectSettled) -> 
                 return replace(state, context_tokens=0)
             return _responded(state, seq, event, outcome.message or Message(role="assistant"))
         case Cancelled():
-            if outcome.partial is not None and outcome.partial.text:
+            if outcome.partial is not None and outcome.partial.text and not opened.effect.compaction:
                 said = answers.note(f"Your answer was interrupted after: {outcome.partial.text}")
                 state = replace(state, notes=(*state.notes, said))
             return state if state.interrupting else replace(state, active=False)
@@ -288,13 +287,14 @@ def _resolved(state: RunState, event: EffectResolved) -> RunState:
         return replace(state, effects=_with(state, replace(opened, phase="unknown")), doubts=doubts)
     if event.finding == "not_occurred" and event.source == "probe":
         assert opened is not None
-        return replace(state, effects=_with(state, replace(opened, phase="retry", retry_at_ms=0)))
+        phase: Phase = "retry" if opened.owner is None else "held"
+        return replace(state, effects=_with(state, replace(opened, phase=phase, retry_at_ms=0, outcome=None)))
     found = Doubt(name=name, finding=event.finding, outcome=event.outcome, note=event.note, actor=event.actor)
     state = replace(state, doubts={**state.doubts, event.effect: found})
     said = answers.decision(name, event.effect, event.finding, source=event.source, actor=event.actor, words=event.note)
-    state = _noted(state, said)
     if opened is None or opened.phase == "settled":
-        return state
+        return _noted(state, answers.afterwards(said, event.outcome) if event.outcome is not None else said)
+    state = _noted(state, said)
     answer = answers.resolved(opened.call, event.finding, event.outcome)
     outcome: Outcome = event.outcome or Unknown(because="reported", text=event.finding)
     done = replace(opened, phase="settled", outcome=outcome, answer=answer, answer_seq=0)
@@ -313,35 +313,38 @@ def _approved(state: RunState, event: ApprovalDecided) -> RunState:
     opened = state.effects[event.effect]
     name = f"edited:{value_digest(event.arguments)}" if event.decision == "edited" else event.decision
     state = replace(state, decided={**state.decided, event.effect: name})
-    if event.decision == "denied":
+    if event.decision not in ("allowed", "edited"):
         answer = answers.denied(opened.call, event.reason)
         outcome = Cancelled(reason=f"denied: {event.reason}" if event.reason else "denied")
         done = replace(opened, phase="settled", gate="none", outcome=outcome, answer=answer, answer_seq=0)
         return replace(state, effects=_with(state, done))
     allowed = replace(opened, gate="allowed")
     if event.decision == "edited":
-        allowed = replace(allowed, holder=event)
+        allowed = replace(allowed, asked=event)
         said = answers.edited(opened.name, answers.as_text(event.arguments), event.actor)
         state = replace(state, notes=(*state.notes, answers.note(said)))
     return replace(state, effects=_with(state, allowed))
 
 
 def _compacted(state: RunState, seq: int, at_ms: int, event: ContextCompacted) -> RunState:
-    kept = state.transcript.entries[event.replaced - state.transcript.cold :]
-    entries = Vector([Entry(seq, 1, 0, event.summary), *kept])
-    return replace(state, seq=seq, at_ms=at_ms, transcript=Transcript(entries), asked=len(entries), context_tokens=0)
+    state = replace(state, seq=seq, at_ms=at_ms, context_tokens=0)
+    if not event.replaced:
+        return state
+    transcript = state.transcript.summarised(Entry(seq, 1, 0, event.summary), event.replaced)
+    return replace(state, transcript=transcript, asked=len(transcript))
 
 
 def _continued(state: RunState, seq: int, at_ms: int, event: RunContinued) -> RunState:
     again = state.failure is not None and state.paused is None
+    anew = event.limits is not None or (state.paused is not None and state.paused.limit is not None)
     return replace(
         state,
         seq=seq,
         at_ms=at_ms,
         paused=None,
         limits=event.limits or state.limits,
-        allowance=state.spent,
-        allowed_steps=state.step,
+        allowance=state.spent if anew else state.allowance,
+        allowed_steps=state.step if anew else state.allowed_steps,
         turn_at_ms=at_ms,
         failure=None if again else state.failure,
         active=state.active or again,
@@ -369,13 +372,13 @@ def _called_off(opened: Open) -> Open:
     if opened.phase == "requested":
         reason = answers.WITHDRAWN if opened.external or opened.gate == "asked" else answers.NOT_RUN
         return _ended(opened, Cancelled(reason=reason))
-    if opened.phase == "retry" and isinstance(opened.outcome, Failed):
+    if opened.phase != "retry":
+        return opened
+    if isinstance(opened.outcome, Failed):
         return _ended(opened, opened.outcome)
-    if opened.phase == "retry" and opened.recovery is Recovery.REPEAT:
-        return _ended(opened, Cancelled(reason="interrupted"))
-    if opened.phase == "retry":
-        return replace(opened, phase="unknown")
-    return opened
+    if opened.outcome is None or opened.recovery is Recovery.REPEAT:
+        return _ended(opened, Cancelled(reason="interrupted before it was tried again"))
+    return replace(opened, phase="unknown")
 
 
 def _ended(opened: Open, outcome: Outcome) -> Open:

@@ -1,6 +1,6 @@
 """The pieces of a run's state: messages with their places, calls and effects that are open, doubts, lineage."""
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
@@ -27,19 +27,33 @@ class Entry(Struct, frozen=True, gc=False):
 
 class Transcript(Struct, frozen=True):
     """The messages whose place is final. The first ``cold`` of them are in the journal only, to be read
-    with the answers in ``patched`` in place of their own."""
+    with the answers in ``patched`` in place of their own, after leaving out the first ``cut`` of what lies
+    there for the ``summary`` that stands for them."""
 
     entries: Vector[Entry] = field(default_factory=Vector)
     cold: int = 0
     patched: tuple[Entry, ...] = ()
     cold_chain: bytes = bytes(32)
+    cut: int = 0
+    summary: Entry | None = None
 
     def __len__(self) -> int:
         return self.cold + len(self.entries)
 
     def append(self, entry: Entry) -> "Transcript":
         """The transcript with one more message."""
-        return Transcript(self.entries.append(entry), self.cold, self.patched, self.cold_chain)
+        return self.holding(self.entries.append(entry))
+
+    def holding(self, entries: Vector[Entry]) -> "Transcript":
+        """The transcript with ``entries`` after the cold messages."""
+        return Transcript(entries, self.cold, self.patched, self.cold_chain, self.cut, self.summary)
+
+    def summarised(self, summary: Entry, replaced: int) -> "Transcript":
+        """The transcript with ``summary`` in place of its first ``replaced`` messages."""
+        if replaced >= self.cold:
+            return Transcript(Vector([summary, *self.entries[replaced - self.cold :]]))
+        cut = self.cut + replaced - (self.summary is not None)
+        return Transcript(self.entries, self.cold - replaced + 1, self.patched, bytes(32), cut, summary)
 
 
 class Slot(Struct, frozen=True, gc=False):
@@ -56,15 +70,16 @@ class Slot(Struct, frozen=True, gc=False):
 class Open(Struct, frozen=True, kw_only=True, gc=False):
     """An effect that something may still happen to, or whose answer the model has not been told.
 
-    ``holder`` has its arguments. ``answer`` is the message for the model; ``answer_seq`` is the event that
-    holds that message, 0 where none does. ``owner`` is the (run, effect) key of a call that a parent left.
+    ``asked`` is what holds its arguments, where the effect itself does not. ``answer`` is the message for the
+    model; ``answer_seq`` is the event that holds that message, 0 where none does. ``owner`` is the (run, effect)
+    key of a call that a parent left.
     """
 
     seq: int
     effect: Effect
     name: str
     call: str = ""
-    holder: Arguments
+    asked: Any = None
     phase: Phase = "requested"
     gate: Gate = "none"
     digest: str = ""
@@ -76,6 +91,12 @@ class Open(Struct, frozen=True, kw_only=True, gc=False):
     answer: Message | None = None
     answer_seq: int = 0
     owner: tuple[str, int] | None = None
+
+    @property
+    def holder(self) -> Arguments:
+        """The word that holds its arguments: the effect, the model's call, or a person's edit of it."""
+        held: Arguments = self.effect if self.asked is None else self.asked
+        return held
 
     @property
     def recovery(self) -> Recovery:

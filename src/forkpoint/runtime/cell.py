@@ -43,20 +43,22 @@ class Edge(Struct, frozen=True, kw_only=True):
 class Cell:
     """A run's state in this process, with the digest of its last event."""
 
-    def __init__(self, edge: Edge, loaded: Loaded) -> None:
+    def __init__(self, edge: Edge, run: str) -> None:
         self.edge = edge
-        self.state = loaded.state
-        self.digest = loaded.digest
-        self._loaded: Loaded | None = loaded if loaded.state.transcript.cold else None
+        self.run = run
+        self._state: RunState | None = None
+        self.digest = bytes(32)
+        self._loaded: Loaded | None = None
         self._anchor: Anchor | None = None
-        self._checkpoint_seq = loaded.frozen.seq if loaded.frozen else 0
+        self._checkpoint_seq = 0
         self._lock = asyncio.Lock()
         self.listeners: set[Callable[[], None]] = set()
 
     @property
-    def run(self) -> str:
-        """The run's id."""
-        return self.state.run
+    def state(self) -> RunState:
+        """The state as of the last event read; something must have been read."""
+        assert self._state is not None, "the cell has read nothing yet"
+        return self._state
 
     async def refresh(self) -> RunState:
         """The state as of the run's head now."""
@@ -67,10 +69,12 @@ class Cell:
     async def warm(self) -> RunState:
         """The state with every message in memory."""
         async with self._lock:
+            if self._state is None:
+                await self._read_on()
             if self._loaded is not None and self.state.transcript.cold:
                 cold = self._loaded
                 whole = await self.edge.reader.thaw(Loaded(state=self.state, digest=self.digest, frozen=cold.frozen))
-                self.state, self._loaded = whole, None
+                self._state, self._loaded = whole, None
                 if cold.frozen is not None and not cold.state.transcript.patched:
                     head = whole.transcript.entries.first(cold.frozen.size)
                     self._anchor = Anchor(cold.frozen.run, cold.frozen.seq, head)
@@ -83,6 +87,8 @@ class Cell:
         ``lease.lost``, and the ``store.*`` errors; then nothing was written.
         """
         async with self._lock:
+            if self._state is None:
+                await self._read_on()
             while True:
                 draft = self._draft(commands, careful=False)
                 if not draft.recorded:
@@ -143,17 +149,23 @@ class Cell:
         if self._wants_checkpoint(draft.state):
             self._anchor = Anchor(self.run, draft.state.seq, draft.state.transcript.entries)
             self._checkpoint_seq = draft.state.seq
-        self.state, self.digest = draft.state, draft.digest
-        if before.seq != self.state.seq:
+        self._state, self.digest = draft.state, draft.digest
+        if before.seq != draft.state.seq:
             self._tell()
 
     async def _read_on(self) -> None:
+        if self._state is None:
+            loaded = await self.edge.reader.load(self.run)
+            self._state, self.digest = loaded.state, loaded.digest
+            self._loaded = loaded if loaded.state.transcript.cold else None
+            self._checkpoint_seq = loaded.frozen.seq if loaded.frozen else 0
+            return
         commits = await self.edge.journal.commits(self.run, after=self.state.seq)
         for commit in commits:
             if commit.first != self.state.seq + 1:
                 raise JournalConflict(run=self.run, expected=self.state.seq, actual=commit.last)
             events = decode_commit(commit, self.run, self.digest, self.edge.writer.codec)
-            self.state, self.digest = fold(events, self.state), commit.digest
+            self._state, self.digest = fold(events, self.state), commit.digest
         if commits:
             self._tell()
 

@@ -118,13 +118,13 @@ def thawed(state: RunState, addresses: list[Address], events: Mapping[int, Recor
     """``state`` with its cold messages, which lie at ``addresses`` of ``events``."""
     old = state.transcript
     patched = {entry.effect: entry for entry in old.patched}
-    entries = []
-    for seq, index, effect in addresses:
+    entries = [old.summary] if old.summary is not None else []
+    for seq, index, effect in addresses[old.cut :]:
         event = events[seq].event
         answers = event.effect if isinstance(event, EffectSettled) and event.call is not None else effect
         entries.append(patched.get(answers) or Entry(seq, index, answers, message_at(event, index)))
     vector = Vector(entries)
-    if not patched:
+    if not patched and not old.cut:
         vector.memo[len(entries)] = old.cold_chain
     for entry in old.entries:
         vector = vector.append(entry)

@@ -36,7 +36,7 @@ from forkpoint.values import to_json
 async def fork(
     edge: Edge,
     run: str,
-    at: int,
+    loaded: Loaded,
     *,
     patch: Patch,
     run_id: str | None,
@@ -46,9 +46,8 @@ async def fork(
     labels: Mapping[str, str] | None,
     actor: str | None,
 ) -> str:
-    """Fork ``run`` right after event ``at``; the child's id. Raises the ``fork.*`` and ``patch.*`` errors."""
-    parent = await edge.reader.row(run)
-    loaded = await edge.reader.load(run, upto=at)
+    """Fork ``run`` at a loaded moment of it; the child's id. Raises the ``fork.*`` and ``patch.*`` errors."""
+    parent, at = await edge.reader.row(run), loaded.state.seq
     forked = RunForked(
         parent=run,
         at=at,
@@ -76,7 +75,7 @@ async def fork(
 
 async def _whole(edge: Edge, loaded: Loaded) -> Loaded:
     state = await edge.reader.thaw(loaded)
-    return Loaded(state=await edge.reader.whole_transcript(state), digest=loaded.digest)
+    return replace(loaded, state=await edge.reader.whole_transcript(state))
 
 
 async def _agent(edge: Edge, state: RunState, patch: Patch) -> AgentRecord | None:

@@ -1,5 +1,7 @@
 """Moments of a run found in its journal without folding it from the start."""
 
+from msgspec.structs import replace
+
 from forkpoint.errors import ForkAmbiguousCall
 from forkpoint.events import RecordedEvent
 from forkpoint.folding import evolve
@@ -8,28 +10,39 @@ from forkpoint.ports import Commit
 from forkpoint.runtime.reading import Loaded, Reader, Stretch
 from forkpoint.timetravel.moments import asks_model, missing_point, step_is_over, step_settles
 
-AHEAD = 64
+AHEAD = 16
 """How many events are read at a time when looking ahead for the end of a step."""
 
 
 async def locate(reader: Reader, run: str, where: Where | None) -> int:
     """The event after which ``where`` lies in ``run``; its head if ``where`` is None. Raises
     ``fork.no-such-point``, ``fork.ambiguous-call`` or ``run.not-found``."""
+    if where is None:
+        return (await reader.row(run)).head
+    return (await stand(reader, run, where)).state.seq
+
+
+async def stand(reader: Reader, run: str, where: Where | None) -> Loaded:
+    """The state of ``run`` at ``where``, at its head if that is None. Raises as ``locate`` does."""
     head = (await reader.row(run)).head
+    loaded: Loaded | None = None
+    found: int | None = None
     match where:
         case None:
-            return head
+            return await reader.load(run)
         case AtSeq(seq):
             found = seq if 1 <= seq <= head else None
         case AtStep(step):
-            found = await _end_of_step(reader, run, step)
+            loaded = await _end_of_step(reader, run, step)
         case AtTurn(turn):
             found = await _end_of_turn(reader, run, turn)
         case BeforeCall(call):
             found = await _before_call(reader, run, call)
-    if found is None:
+    if found is not None:
+        loaded = await reader.load(run, upto=found)
+    if loaded is None:
         raise missing_point((await reader.load(run)).state, where)
-    return found
+    return loaded
 
 
 async def calls_named(reader: Reader, run: str, call: str, *, upto: int) -> tuple[int, ...]:
@@ -60,7 +73,7 @@ async def settled_step(reader: Reader, run: str, step: int) -> int | None:
         commit = await reader.journal.commit_reaching(stretch.run, step=step)
         if commit is None:
             continue
-        settles = step_settles(await _events(reader, stretch, commit))
+        settles = step_settles(reader.events(stretch.run, commit))
         place = step - (commit.step - len(settles)) - 1
         if 0 <= place < len(settles) and settles[place] <= stretch.upto:
             return settles[place]
@@ -71,14 +84,14 @@ async def _events(reader: Reader, stretch: Stretch, commit: Commit) -> list[Reco
     return await reader.history(stretch.run, after=commit.first - 1, upto=commit.last)
 
 
-async def _end_of_step(reader: Reader, run: str, step: int) -> int | None:
+async def _end_of_step(reader: Reader, run: str, step: int) -> Loaded | None:
     if step == 0:
-        return await _before_first_step(reader, run)
+        before = await _before_first_step(reader, run)
+        return None if before is None else await reader.load(run, upto=before)
     settled = await settled_step(reader, run, step)
     if settled is None:
         return None
-    loaded = await reader.load(run, upto=settled)
-    return await _look_ahead(reader, run, loaded)
+    return await _look_ahead(reader, await reader.load(run, upto=settled))
 
 
 async def _before_first_step(reader: Reader, run: str) -> int | None:
@@ -91,16 +104,16 @@ async def _before_first_step(reader: Reader, run: str) -> int | None:
     return after or None
 
 
-async def _look_ahead(reader: Reader, run: str, loaded: Loaded) -> int:
-    """The last event of the step that ``loaded`` stands in."""
-    state = loaded.state
+async def _look_ahead(reader: Reader, loaded: Loaded) -> Loaded:
+    """The end of the step that ``loaded`` stands in."""
     events: list[RecordedEvent] = []
     while True:
         if not events:
-            events = await reader.history(run, after=state.seq, upto=state.seq + AHEAD)
-        if step_is_over(state, events[:1]):
-            return state.seq
-        state = evolve(state, events.pop(0))
+            events = await reader.follow(loaded, count=AHEAD)
+        if step_is_over(loaded.state, events[:1]):
+            return loaded
+        following = events.pop(0)
+        loaded = replace(loaded, state=evolve(loaded.state, following), digest=following.digest)
 
 
 async def _end_of_turn(reader: Reader, run: str, turn: int) -> int | None:

@@ -1,20 +1,30 @@
 """Histories and states out of a journal: a run's own commits, its ancestors' before them, checked by digest."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import AsyncIterator, Container, Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from forkpoint._vector import Vector
 from forkpoint.aside import bring_back, refs
-from forkpoint.codec import decode_event, event_digest
-from forkpoint.errors import EventAltered, RunNotFound
+from forkpoint.codec import decode_event, decode_events, event_digest, event_digests
+from forkpoint.errors import EventAltered, EventUnreadable, RunNotFound
 from forkpoint.events import KINDS, RecordedEvent
 from forkpoint.folding import fold
-from forkpoint.ports import MARK_BYTES, Commit, Journal, RunRow
+from forkpoint.ports import MARK_BYTES, Commit, Journal, RunFilter, RunRow
 from forkpoint.runtime.checkpoints import Frozen, thawed, unfreeze
 from forkpoint.runtime.writing import PayloadCodec, S, Writer
 from forkpoint.state import RunState
+
+PAGE_EVENTS = 512
+"""How many events are read at a time where a whole run is gone through."""
+
+
+PAGE_ROWS = 200
+"""How many runs are listed at a time where all of them are gone through."""
+
+
+_KIND_NAMES = tuple(kind.__name__ for kind in KINDS)
 
 
 class Stretch(Struct, frozen=True):
@@ -35,42 +45,68 @@ class Outline(Struct, frozen=True, gc=False):
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
-    """A state from a journal, the digest of its last event, and the checkpoint it was read from, if one was."""
+    """A state from a journal, the digest of its last event, and the checkpoint it was read from, if one was.
+
+    ``tip`` is the run that was asked for; inside a shared past the state is an ancestor's."""
 
     state: RunState
     digest: bytes
     frozen: Frozen | None = None
+    tip: str = ""
 
 
 def decode_commit(
     commit: Commit,
     run: str,
-    before: bytes | None,
+    before: bytes,
     codec: PayloadCodec | None = None,
     only: Container[int] | None = None,
 ) -> list[RecordedEvent]:
-    """The events of ``commit``. With the digest ``before`` its first event, each is checked against its mark.
+    """The events of ``commit``, each checked against its mark, given the digest ``before`` its first.
 
-    ``only`` leaves out events whose number it lacks. Raises ``event.altered`` naming the first bad event,
-    ``event.unknown`` or ``event.unreadable``.
+    With ``only``, just the events whose numbers it has, unchecked and without digests. Raises ``event.altered``
+    naming the first bad event, ``event.unknown`` or ``event.unreadable``.
     """
-    body = codec.decode(commit.body) if codec else commit.body
-    lines = body.split(b"\n")
+    lines = lines_of(commit, run, codec)
+    first, at_ms = commit.first, commit.at_ms
     if len(lines) != len(commit.kinds):
-        raise EventAltered(run=run, seq=commit.first)
-    events = []
-    last = commit.last
-    for seq, line in enumerate(lines, commit.first):
-        digest = b""
-        if before is not None:
-            digest = before = event_digest(before, run, seq, commit.at_ms, line)
-            place = MARK_BYTES * (seq - commit.first)
-            mark = commit.marks[place:] if seq == last else commit.marks[place : place + MARK_BYTES]
-            if digest[: len(mark)] != mark or not mark:
-                raise EventAltered(run=run, seq=seq)
-        if only is None or seq in only:
-            events.append(RecordedEvent(run, seq, commit.at_ms, digest, decode_event(line, run=run, seq=seq)))
-    return events
+        raise EventAltered(run=run, seq=first)
+    if only is not None:
+        wanted = ((seq, line) for seq, line in enumerate(lines, first) if seq in only)
+        return [RecordedEvent(run, seq, at_ms, b"", decode_event(line, run=run, seq=seq)) for seq, line in wanted]
+    digests = event_digests(before, run, first, at_ms, lines)
+    if b"".join([*(digest[:MARK_BYTES] for digest in digests[:-1]), digests[-1]]) != commit.marks:
+        raise EventAltered(run=run, seq=_first_altered(commit, digests))
+    events = decode_events(lines, run=run, first=first)
+    return [
+        RecordedEvent(run, seq, at_ms, digest, event)
+        for seq, (digest, event) in enumerate(zip(digests, events, strict=True), first)
+    ]
+
+
+def _first_altered(commit: Commit, digests: Sequence[bytes]) -> int:
+    """The first event of ``commit`` whose digest does not fit its mark."""
+    for place, digest in enumerate(digests[:-1]):
+        if digest[:MARK_BYTES] != commit.marks[MARK_BYTES * place : MARK_BYTES * (place + 1)]:
+            return commit.first + place
+    return commit.last
+
+
+def _between(events: list[RecordedEvent], after: int, upto: int) -> list[RecordedEvent]:
+    if events and after < events[0].seq and events[-1].seq <= upto:
+        return events
+    return [event for event in events if after < event.seq <= upto]
+
+
+def lines_of(commit: Commit, run: str, codec: PayloadCodec | None) -> list[bytes]:
+    """The JSON lines of a commit's events. Raises ``event.unreadable`` where the payload codec does not take them."""
+    if codec is None:
+        return commit.body.split(b"\n")
+    try:
+        return codec.decode(commit.body).split(b"\n")
+    except Exception as error:  # whatever a codec raises, these bytes are not what it gave
+        detail = f"the payload codec refuses its bytes ({type(error).__name__})"
+        raise EventUnreadable(run=run, seq=commit.first, detail=detail) from error
 
 
 class Reader:
@@ -101,6 +137,30 @@ class Reader:
             name, upto = row.parent, min(row.at, end)
         return stretches[::-1]
 
+    def lines(self, commit: Commit, run: str) -> list[bytes]:
+        """The JSON lines of a commit of ``run``, before they are checked. Raises ``event.unreadable``."""
+        return lines_of(commit, run, self._writer.codec)
+
+    async def rows(self, which: RunFilter) -> AsyncIterator[RunRow]:
+        """Every run that the filter lets by, newest first."""
+        after = None
+        while True:
+            page = await self.journal.rows(which, after=after, limit=PAGE_ROWS)
+            for row in page.rows:
+                yield row
+            if page.next is None:
+                return
+            after = page.next
+
+    async def pages(self, run: str, *, after: int, upto: int) -> AsyncIterator[list[Commit]]:
+        """The run's own commits over ``after`` and up to ``upto``, a page at a time, until there are no more."""
+        while after < upto:
+            commits = await self.journal.commits(run, after=after, upto=min(after + PAGE_EVENTS, upto))
+            if not commits:
+                return
+            yield commits
+            after = commits[-1].last
+
     async def history(self, run: str, *, after: int = 0, upto: int | None = None) -> list[RecordedEvent]:
         """Events over ``after`` up to ``upto`` of a run, its ancestors' among them, checked by digest."""
         events: list[RecordedEvent] = []
@@ -110,11 +170,12 @@ class Reader:
                 continue
             start = max(stretch.after, after)
             commits = await self.journal.commits(stretch.run, after=start, upto=stretch.upto)
-            before = before or await self._digest_before(commits, stretch)
+            if before is None:
+                before = await self._digest_before(commits, stretch)
             for commit in commits:
                 decoded = decode_commit(commit, stretch.run, before, self._writer.codec)
                 before = commit.digest
-                events += (event for event in decoded if after < event.seq <= stretch.upto)
+                events += _between(decoded, after, stretch.upto)
             before = events[-1].digest if events else None
         return events
 
@@ -134,10 +195,15 @@ class Reader:
         if commit.last == seq:
             return commit.digest
         before = await self.digest_at(run, commit.first - 1)
-        lines = (self._writer.codec.decode(commit.body) if self._writer.codec else commit.body).split(b"\n")
+        lines = self.lines(commit, stretch.run)
         for number, line in enumerate(lines[: seq - commit.first + 1], commit.first):
             before = event_digest(before, stretch.run, number, commit.at_ms, line)
         return before
+
+    def events(self, run: str, commit: Commit) -> list[RecordedEvent]:
+        """The events of one commit, unchecked and without digests."""
+        every = range(commit.first, commit.last + 1)
+        return decode_commit(commit, run, b"", self._writer.codec, only=every)
 
     async def outlines(self, run: str, *, after: int = 0, upto: int | None = None) -> list[Outline]:
         """The list of a run's events without their bodies."""
@@ -147,8 +213,9 @@ class Reader:
                 continue
             commits = await self.journal.outlines(stretch.run, after=max(stretch.after, after), upto=stretch.upto)
             for commit in commits:
+                at_ms = commit.at_ms
                 found += [
-                    Outline(stretch.run, seq, KINDS[kind].__name__, commit.at_ms)
+                    Outline(stretch.run, seq, _KIND_NAMES[kind], at_ms)
                     for seq, kind in enumerate(commit.kinds, commit.first)
                     if after < seq <= stretch.upto
                 ]
@@ -171,12 +238,27 @@ class Reader:
             for commit in await self.journal.commits(stretch.run, after=start, upto=stretch.upto):
                 decoded = decode_commit(commit, stretch.run, digest, self._writer.codec)
                 digest = commit.digest
-                part = [event for event in decoded if start < event.seq <= stretch.upto]
+                part = _between(decoded, start, stretch.upto)
                 if part:
                     state, digest = fold(part, state), part[-1].digest
         if state is None:
             raise RunNotFound(run=run)
-        return Loaded(state=state, digest=digest, frozen=frozen)
+        return Loaded(state=state, digest=digest, frozen=frozen, tip=run)
+
+    async def follow(self, loaded: Loaded, *, count: int) -> list[RecordedEvent]:
+        """Some of the events that follow a loaded state, at least ``count`` of them if there are so many."""
+        seq, digest = loaded.state.seq, loaded.digest
+        events: list[RecordedEvent] = []
+        for stretch in await self.lineage(loaded.tip or loaded.state.run):
+            if stretch.upto <= seq or len(events) >= count:
+                continue
+            for commit in await self.journal.commits(stretch.run, after=seq, upto=min(seq + count, stretch.upto)):
+                if commit.first <= seq:
+                    digest = await self.digest_at(stretch.run, commit.first - 1)
+                decoded = decode_commit(commit, stretch.run, digest, self._writer.codec)
+                events += _between(decoded, seq, stretch.upto)
+                seq, digest = events[-1].seq, events[-1].digest
+        return events
 
     async def _checkpoint(self, stretch: Stretch) -> tuple[Frozen, bytes] | None:
         """The newest sound checkpoint in a stretch, and the digest of the event it was taken after."""
@@ -193,7 +275,7 @@ class Reader:
         state = loaded.state
         if not state.transcript.cold or loaded.frozen is None:
             return state
-        addresses = await self._addresses(loaded.frozen)
+        addresses = await self.addresses(loaded.frozen)
         seqs = {seq for seq, _, _ in addresses}
         events: dict[int, RecordedEvent] = {}
         for stretch in await self.lineage(state.run, upto=state.seq):
@@ -201,11 +283,11 @@ class Reader:
             if low >= high:
                 continue
             for commit in await self.journal.commits(stretch.run, after=low, upto=high):
-                decoded = decode_commit(commit, stretch.run, None, self._writer.codec, only=seqs)
+                decoded = decode_commit(commit, stretch.run, b"", self._writer.codec, only=seqs)
                 events |= {event.seq: event for event in decoded if event.seq <= high}
         return thawed(state, addresses, events)
 
-    async def _addresses(self, frozen: Frozen) -> list[tuple[int, int, int]]:
+    async def addresses(self, frozen: Frozen) -> list[tuple[int, int, int]]:
         """Where every message of a checkpoint's transcript lies, from it and the checkpoints it builds on."""
         parts = [frozen.added]
         while frozen.base is not None:

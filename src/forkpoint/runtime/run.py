@@ -28,7 +28,7 @@ from forkpoint.ports import ModelRequest, RunRow
 from forkpoint.runtime.cell import Cell
 from forkpoint.runtime.comparing import run_trajectory
 from forkpoint.runtime.forking import fork
-from forkpoint.runtime.places import locate, settled_step
+from forkpoint.runtime.places import settled_step, stand
 from forkpoint.runtime.progress import Inbox, Progress
 from forkpoint.runtime.reading import Outline
 from forkpoint.runtime.requests import Requests
@@ -85,8 +85,7 @@ class Run:
             await self._cell.refresh()
             state = await self._cell.warm()
         else:
-            seq = await locate(self._edge.reader, self.id, where)
-            state = await self._edge.reader.thaw(await self._edge.reader.load(self.id, upto=seq))
+            state = await self._edge.reader.thaw(await stand(self._edge.reader, self.id, where))
         return await self._edge.reader.whole_transcript(state)
 
     async def brief(self) -> RunState:
@@ -330,12 +329,12 @@ class Run:
         ``patch.*`` errors.
         """
         patch = patch or Patch()
-        seq = await locate(self._edge.reader, self.id, where_of(at, step=step, turn=turn, before=before))
+        loaded = await stand(self._edge.reader, self.id, where_of(at, step=step, turn=turn, before=before))
         self._runtime.know(patch)
         child = await fork(
             self._edge,
             self.id,
-            seq,
+            loaded,
             patch=patch,
             run_id=run_id,
             effects=effects,

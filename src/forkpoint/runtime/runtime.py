@@ -3,7 +3,7 @@
 import asyncio
 import secrets as chance
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -20,15 +20,19 @@ from forkpoint.ids import check_run_id
 from forkpoint.messages import Message, Part
 from forkpoint.ports import Append, Page, RunFilter, RunRow
 from forkpoint.runtime.cell import Cell, Edge
+from forkpoint.runtime.comparing import compare_runs, compare_table
 from forkpoint.runtime.dispatch import Bench
 from forkpoint.runtime.edges import Registry
+from forkpoint.runtime.keeping import Pruned, Removed, prune, remove
 from forkpoint.runtime.performer import GRACE_S, Performer
 from forkpoint.runtime.planning import Planner
 from forkpoint.runtime.requests import Requests
 from forkpoint.runtime.run import POLL_S, Run
+from forkpoint.runtime.verifying import Verified, Verifier
 from forkpoint.runtime.writing import Draft
 from forkpoint.state import RunState
 from forkpoint.status import Wait, status, summary, waits
+from forkpoint.timetravel.comparing import Comparison, Table
 from forkpoint.timetravel.patches import Patch, parts_of
 
 AT_ONCE = 64
@@ -149,8 +153,7 @@ class Runtime:
         cell = self._cells.get(name)
         if cell is None:
             await self.edge.reader.row(name)
-            fresh = Cell(self.edge, await self.edge.reader.load(name))
-            cell = self._cells.setdefault(name, fresh)
+            cell = self._cells.setdefault(name, Cell(self.edge, name))
         return cell
 
     async def runs(self, which: RunFilter | None = None, *, after: int | None = None, limit: int = 50) -> Page:
@@ -159,14 +162,8 @@ class Runtime:
 
     async def all_runs(self, which: RunFilter | None = None) -> AsyncIterator[RunRow]:
         """Every run, newest first."""
-        after = None
-        while True:
-            page = await self.runs(which, after=after, limit=200)
-            for row in page.rows:
-                yield row
-            if page.next is None:
-                return
-            after = page.next
+        async for row in self.edge.reader.rows(which or RunFilter()):
+            yield row
 
     async def waits(self) -> tuple[RunWait, ...]:
         """Every decision that some run of the store needs, oldest run first."""
@@ -286,13 +283,72 @@ class Runtime:
             self.edge.clock.call_later(POLL_S * 5, pause.set)
             await pause.wait()
 
+    # ── comparing ────────────────────────────────────────────────────────────────────────────────────────────
+
+    @overload
+    async def compare(self, a: Run | str, b: Run | str, /, *, usage: bool = False) -> Comparison: ...
+    @overload
+    async def compare(self, a: Run | str, b: Run | str, /, *more: Run | str) -> Table: ...
+    async def compare(self, a: Run | str, b: Run | str, /, *more: Run | str, usage: bool = False) -> Comparison | Table:
+        """What two runs share and where they part; more than two as a table. Performs nothing.
+
+        Each is a handle, an id, or an address such as ``RUN@step:3``. What they share is known from their lineage and
+        not read. ``usage`` also compares tokens and cost of two. Raises ``run.not-found`` or ``fork.no-such-point``.
+        """
+        names = [run if isinstance(run, str) else run.id for run in (a, b, *more)]
+        if more:
+            return await compare_table(self.edge.reader, names)
+        return await compare_runs(self.edge.reader, *names, usage=usage)
+
     # ── keeping ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def delete(self, run_id: str) -> None:
-        """Remove a run: its events after the last fork point, or all of it if it has no forks."""
-        await self.edge.reader.row(check_run_id(run_id))
-        await self.edge.journal.delete(run_id)
+    async def verify(self, run_id: str | None = None, *, fold: bool = False) -> Verified:
+        """Whether one run, with all that it descends from, or every run of the store is as it was written.
+
+        Checks every event against its digest, each fork against its parent, each run's row against its journal, and
+        reads every blob. ``fold`` also rebuilds every state and holds checkpoints, summaries and the digest of every
+        request against it. Findings are returned, not raised, and nothing is written. That the whole file was put
+        back to an earlier moment cannot be seen. Raises ``run.not-found``.
+        """
+        verifier = Verifier(self.edge.reader, fold=fold)
+        if run_id is not None:
+            return await verifier.run(check_run_id(run_id))
+        return await verifier.all(self.all_runs())
+
+    async def delete(self, run_id: str) -> Removed:
+        """Remove one run for good; says how much of it went.
+
+        Where forks share its past, its events up to the last fork point stay, unlisted, and its id stays taken.
+        Blobs that nothing refers to any more, and room in the file, are given back by ``prune``; files of a
+        workspace are not touched. Raises ``run.not-found``, or ``run.busy`` while somebody performs it.
+        """
+        removed = await remove(self.edge, check_run_id(run_id))
         self._cells.pop(run_id, None)
+        return removed
+
+    async def prune(
+        self,
+        *,
+        older_than_s: float | None = None,
+        runs: Sequence[str] | None = None,
+        dry_run: bool = False,
+        confirm: bool = False,
+    ) -> Pruned:
+        """Remove whole runs: those that nothing was written to for ``older_than_s`` seconds, and those named in
+        ``runs``. Then give back blobs that nothing refers to, and room in the file; ``runs=()`` does only that.
+
+        Nothing is ever removed without this call. By age, a run that is performed stays, and one with an effect of
+        which nobody knows whether it happened; name it to remove it. What forks share stays as ``delete`` says. A
+        dry run changes nothing and lists exactly what the same call with ``confirm`` removes. Raises
+        ``prune.no-choice``, ``prune.not-confirmed``, ``run.not-found``, or ``run.busy`` for a named run that
+        somebody performs; then nothing was removed.
+        """
+        names = None if runs is None else tuple(check_run_id(run) for run in runs)
+        pruned = await prune(self.edge, older_than_s=older_than_s, runs=names, dry_run=dry_run, confirm=confirm)
+        if not dry_run:
+            for removed in pruned.removed:
+                self._cells.pop(removed.run, None)
+        return pruned
 
 
 def _said(event: object) -> object:
