@@ -1,0 +1,106 @@
+"""Commands about the store as a whole: verify, remove, and say what is meant here."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forkpoint.cli.options import AppName, AsJson, Store
+from forkpoint.cli.output import carry_out
+
+PANEL = "Keep"
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands that keep."""
+    for command in (verify, delete, prune, doctor, demo):
+        app.command(rich_help_panel=PANEL)(command)
+
+
+def verify(
+    run: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Only this run and its past; all of them if left out.")
+    ] = None,
+    *,
+    fold: Annotated[
+        bool, typer.Option("--fold", help="Also rebuild every state, and hold caches and requests against it.")
+    ] = False,
+    store: Store = None,
+    app: AppName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that what the store holds is what was written: every event, digest and blob. Writes nothing.
+
+    Exits with 4 if something was altered. That the whole file was put back to an earlier moment cannot be seen.
+    """
+    from forkpoint.cli.keep import verify_store
+
+    carry_out(verify_store(run, fold=fold, store=store, app=app), as_json=as_json)
+
+
+def delete(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.")],
+    *,
+    yes: Yes = False,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove one run for good. What its forks share stays, unlisted, and its id stays taken."""
+    from forkpoint.cli.keep import delete_run
+
+    carry_out(delete_run(run, yes=yes, store=store, ask=not as_json), as_json=as_json)
+
+
+def prune(
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN]...", help="Remove these runs.", show_default=False)
+    ] = None,
+    *,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="AGE", help="Remove runs that nothing was written to for so long: 30d, 12h, 90min."),
+    ] = None,
+    unused: Annotated[
+        bool, typer.Option("--unused", help="Remove no run; only give back blobs and room that nothing needs.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
+    yes: Yes = False,
+    store: Store = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove whole runs, then give back the room that nothing needs any more.
+
+    By age, a run that is performed stays, and so does one with an effect of which nobody knows whether it happened.
+    """
+    from forkpoint.cli.keep import prune_runs
+    from forkpoint.cli.typed import seconds_of
+
+    age_s = None if older_than is None else seconds_of(older_than, "--older-than")
+    named = () if unused and not runs else tuple(runs) if runs else None
+    work = prune_runs(named, older_than_s=age_s, dry_run=dry_run, yes=yes, store=store, ask=not as_json)
+    carry_out(work, as_json=as_json)
+
+
+def doctor(*, store: Store = None, app: AppName = None, as_json: AsJson = False) -> None:
+    """Say which store and which agents are meant here, and why, and whether both can be used."""
+    from forkpoint.cli.keep import diagnose
+
+    carry_out(diagnose(store=store, app=app), as_json=as_json)
+
+
+def demo(
+    folder: Annotated[
+        Path | None, typer.Argument(help="An empty or new folder for it; else a temporary one.", show_default=False)
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Watch the whole story, offline: a crash, a recovery, a decision, a fork and a comparison.
+
+    Real processes, really killed, in a folder that is kept, so that every command it shows can be typed afterwards.
+    """
+    from forkpoint.cli.keep import show_demo
+
+    carry_out(show_demo(folder, as_json=as_json), as_json=as_json)

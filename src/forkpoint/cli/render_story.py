@@ -1,0 +1,274 @@
+"""A run's story, its events and its requests, for a terminal. Pure: data in, renderables out."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from forkpoint.cli.documents import WaitTold
+from forkpoint.cli.phrases import Phrase, ending, large_of, parts_text
+from forkpoint.cli.render import STYLES, plain_table, spent_line, status_text, took, wait_lines
+from forkpoint.cli.story import CallTold, Item, Mark, StepTold, Story, TurnBegun
+from forkpoint.cli.words import ago, called, count, full, local, one_line, paragraph, size
+from forkpoint.events import RecordedEvent
+from forkpoint.messages import CallPart, Message, Part, Reasoning, ResponsePart
+from forkpoint.messages import Text as Words
+from forkpoint.outcomes import Cancelled, Failed, Succeeded, Unknown
+from forkpoint.ports import ModelRequest, RunRow
+
+SIGNS = {
+    "succeeded": "✓",
+    "occurred": "✓",
+    "failed": "✗",
+    "denied": "✗",
+    "cancelled": "-",
+    "not occurred": "-",
+    "running": "…",
+    "asking": "…",
+    "asked": "·",
+    "not inherited": "-",
+}
+"""How a call stands at a glance; anything else needs looking at and is ``?``."""
+
+VALUE_CUT = 2000
+"""How much of one value a single step shows unless it is asked for in full."""
+
+
+def heading(story: Story, row: RunRow, *, lineage: Sequence[tuple[str, int]], now_ms: int) -> Iterator[Text]:
+    """Who the run is, where it stands, and where it comes from."""
+    state = story.state
+    head = Text(state.run, style="bold")
+    if state.seq != row.head:
+        head.append(f"@{state.seq}", style="cyan")
+    head.append("  ")
+    head.append_text(status_text(state.status))
+    head.append(f"  {state.agent.name}", style="dim")
+    head.append(f" ({one_line(state.agent.model, 60)})" if state.agent.model else "", style="dim")
+    yield head
+    counts = f"{count(state.turn, 'turn')}, {count(state.step, 'step')}, {count(state.seq, 'event')}"
+    spent = spent_line(state.spent.usage.total, state.spent.cost, state.spent.cost_unknown)
+    yield Text(
+        " · ".join(part for part in (f"started {ago(state.started_at_ms, now_ms)}", counts, spent) if part), "dim"
+    )
+    if lineage:
+        yield Text("forked from " + ", from ".join(f"{run}@{at}" for run, at in lineage), "dim")
+    if state.labels:
+        labels = ", ".join(f"{one_line(key, 40)}={one_line(value, 60)}" for key, value in state.labels.items())
+        yield Text(f"labels {labels}", "dim")
+    if state.paused is not None:
+        limit = f" (limit of {state.paused.limit})" if state.paused.limit else ""
+        yield Text(f"paused{limit}: {one_line(state.paused.reason) or 'no reason given'}", STYLES["paused"])
+    if state.failure is not None:
+        yield Text(f"failed: {ending(state.failure, 400)}", STYLES["failed"])
+
+
+def items_lines(items: Sequence[Item], forks: Sequence[RunRow]) -> Iterator[Any]:
+    """Turns, steps, calls and what else happened, with the forks where they left."""
+    left = sorted(forks, key=lambda fork: fork.at)
+    ends = [item.seq for item in items[1:]]
+    for place, item in enumerate(items):
+        match item:
+            case TurnBegun():
+                yield Text("")
+                yield _turn(item)
+            case StepTold():
+                yield from step_lines(item)
+            case Mark():
+                yield Text(f"  @{item.seq} {item.kind.replace('_', ' ')}: {item.says}", style="dim")
+        while left and (place == len(ends) or left[0].at < ends[place]):
+            fork = left.pop(0)
+            yield Text.assemble(("  ↳ forked: ", "dim"), fork.run, (f" at @{fork.at}", "dim"))
+
+
+def _turn(item: TurnBegun) -> Text:
+    text = Text(f"Turn {item.turn}", style="bold")
+    text.append(f"  @{item.seq}", style="dim")
+    text.append(f"  {parts_text(item.parts)}", style="not bold")
+    return text
+
+
+def step_lines(step: StepTold) -> Iterator[Any]:
+    """A step in a few lines: what the model said, and each call on one line."""
+    yield _step_head(step)
+    for remark in step.remarks:
+        yield Padding(Text(remark, style="dim"), (0, 0, 0, 4))
+    if step.message is not None and (words := message_words(step.message, 300)):
+        yield Padding(Text(words), (0, 0, 0, 4))
+    for call in step.calls:
+        yield Padding(call_line(call), (0, 0, 0, 4))
+        for remark in call.remarks:
+            yield Padding(Text(remark, style="dim"), (0, 0, 0, 8))
+
+
+def _step_head(step: StepTold) -> Text:
+    name = f"Step {step.number}" if step.number else "Model call"
+    text = Text(f"  {name}", style="bold")
+    text.append(f"  @{step.ended or step.seq}", style="dim")
+    facts = [took(step.ms)]
+    if step.usage is not None:
+        facts.append(f"{step.usage.total:,} tokens")
+    if step.cost is not None:
+        facts.append(f"${step.cost:.4f}")
+    if step.attempts > 1:
+        facts.append(f"attempt {step.attempts}")
+    text.append("  " + " · ".join(fact for fact in facts if fact), style="dim")
+    if step.status != "succeeded":
+        text.append("  ")
+        text.append_text(status_text(step.status))
+    return text
+
+
+def message_words(message: Message, limit: int) -> str:
+    """What a message says, without what it calls or thinks, on one line."""
+    return parts_text([part for part in message.parts if not isinstance(part, CallPart | Reasoning)], limit)
+
+
+def call_line(call: CallTold) -> Text:
+    """A call on one line: how it stands, what was asked, what came of it."""
+    style = STYLES.get(call.status, "yellow")
+    text = Text(f"{SIGNS.get(call.status, '?')} ", style=style)
+    if call.arguments_aside is not None:
+        text.append(f"{one_line(call.tool, 60)}({size(call.arguments_aside.size)} of arguments)")
+    else:
+        text.append(called(call.tool, call.arguments))
+    if call.outcome is not None:
+        text.append(" → ", style="dim")
+        text.append(ending(call.outcome, 160), style="" if call.status in ("succeeded", "occurred") else style)
+    elif call.status not in ("succeeded",):
+        text.append(f"  {call.status}", style=style)
+    facts = [took(call.ms), f"attempt {call.attempts}" if call.attempts > 1 else ""]
+    if call.effect:
+        facts.append(f"effect {call.effect}")
+    if call.call:
+        facts.append(one_line(call.call, 60))
+    text.append("  " + " · ".join(fact for fact in facts if fact), style="dim")
+    return text
+
+
+def waiting_lines(waits: Sequence[WaitTold], *, now_ms: int) -> Iterator[Text]:
+    """What the run waits for, with what to type."""
+    if waits:
+        yield Text("")
+        yield Text(f"Waits for {count(len(waits), 'decision')}", style="bold yellow")
+        yield from wait_lines(waits, now_ms=now_ms, runs=False)
+
+
+def step_in_detail(step: StepTold, *, cut: int | None) -> Iterator[Any]:
+    """One step with its whole texts, arguments and results, each cut after ``cut`` characters if it is set."""
+    yield _step_head(step)
+    for remark in step.remarks:
+        yield Text(f"    {remark}", style="dim")
+    if step.message is not None:
+        for part in step.message.parts:
+            if isinstance(part, Reasoning):
+                yield from _block("thought", large_of(part, "content") or paragraph(part.content, cut))
+        yield from _block("said", _words_in_full(step.message, cut))
+    for call in step.calls:
+        yield call_line(_head_of(call))
+        arguments = (
+            f"({size(call.arguments_aside.size)}, kept aside)" if call.arguments_aside else full(call.arguments, cut)
+        )
+        yield from _block("arguments", arguments)
+        yield from _block("result", _result(call, cut))
+        for remark in call.remarks:
+            yield Text(f"      {remark}", style="dim")
+
+
+def _head_of(call: CallTold) -> CallTold:
+    return replace(call, arguments=None, arguments_aside=None, outcome=None)
+
+
+def _words_in_full(message: Message, cut: int | None) -> str:
+    words = [part for part in message.parts if isinstance(part, Words)]
+    return "\n".join(large_of(part, "content") or paragraph(part.content, cut) for part in words)
+
+
+def _result(call: CallTold, cut: int | None) -> str:
+    outcome = call.outcome
+    match outcome:
+        case None:
+            return call.status
+        case Succeeded():
+            return large_of(outcome, "value") or full(outcome.value, cut)
+        case Failed():
+            return f"{one_line(outcome.error, 200)}: {large_of(outcome, 'text') or paragraph(outcome.text, cut)}"
+        case Cancelled():
+            return f"cancelled: {large_of(outcome, 'reason') or paragraph(outcome.reason, cut)}"
+        case Unknown():
+            return f"unknown ({outcome.because}): {large_of(outcome, 'text') or paragraph(outcome.text, cut)}"
+
+
+def _block(name: str, words: str) -> Iterator[Any]:
+    if words:
+        yield Text(f"      {name}", style="dim")
+        yield Padding(Text(words), (0, 0, 0, 8))
+
+
+def events_table(events: Sequence[tuple[RecordedEvent, Phrase]], *, fit: bool) -> Table:
+    """Events one a line: number, time, kind, what it is about, what it says."""
+    table = plain_table(fit=fit)
+    table.add_column("SEQ", justify="right", no_wrap=True)
+    table.add_column("TIME", no_wrap=True)
+    table.add_column("KIND", no_wrap=True)
+    table.add_column("ABOUT", no_wrap=True, overflow="ellipsis")
+    table.add_column("STATUS", no_wrap=True)
+    table.add_column("SAYS", no_wrap=True, overflow="ellipsis", ratio=1 if fit else None)
+    for recorded, told in events:
+        table.add_row(
+            str(recorded.seq),
+            Text(local(recorded.at_ms), style="dim"),
+            told.kind,
+            Text(told.subject),
+            status_text(told.status),
+            Text(told.says),
+        )
+    return table
+
+
+def event_line(recorded: RecordedEvent, told: Phrase) -> Text:
+    """An event on one line, for watching."""
+    text = Text(f"{recorded.seq:>5}  ", style="dim")
+    text.append(f"{local(recorded.at_ms)[11:]}  ", style="dim")
+    text.append(f"{told.kind:<12} ")
+    text.append(told.subject)
+    if told.status:
+        text.append("  ")
+        text.append_text(status_text(told.status))
+    text.append(f"  {told.says}", style="dim" if told.kind in ("requested", "dispatched") else "")
+    return text
+
+
+def request_lines(run: str, step: int, request: ModelRequest, *, cut: int | None) -> Iterator[Any]:
+    """What a model was shown, message by message."""
+    yield Text.assemble((f"{run}  ", "bold"), f"step {step}", (f"  model {one_line(request.model, 60)}", "dim"))
+    if request.settings:
+        yield Text(f"settings {one_line(full(dict(request.settings)), 400)}", "dim")
+    if request.tools:
+        names = ", ".join(one_line(tool.name, 60) for tool in request.tools)
+        yield Text(f"tools {names}", style="dim")
+    if request.instructions:
+        yield Text("")
+        yield Text("instructions", style="bold")
+        yield Padding(Text(paragraph(request.instructions, cut)), (0, 0, 0, 2))
+    for number, message in enumerate(request.messages):
+        yield Text("")
+        yield Text.assemble((f"{number}  ", "dim"), (message.role, "bold"))
+        for part in message.parts:
+            yield Padding(Text(_part_in_full(part, cut)), (0, 0, 0, 2))
+
+
+def _part_in_full(part: Part, cut: int | None) -> str:
+    match part:
+        case Words():
+            return paragraph(part.content, cut)
+        case Reasoning():
+            return f"(thought) {paragraph(part.content, cut)}"
+        case CallPart():
+            return f"calls {one_line(part.name, 60)} ({one_line(part.id, 60)}): {full(part.arguments, cut)}"
+        case ResponsePart():
+            return f"answers {one_line(part.id, 60)}: {full(part.response, cut)}"
+        case _:
+            return parts_text([part])

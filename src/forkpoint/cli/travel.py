@@ -1,0 +1,118 @@
+"""The work of the commands that travel in time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from forkpoint.cli.live import performed
+from forkpoint.cli.opening import Shelf, full_address, reading, runtime_for
+from forkpoint.cli.output import Told
+from forkpoint.errors import CommandUnfit
+
+if TYPE_CHECKING:
+    from forkpoint.events import EffectsPolicy, Pending, RecordedEvent
+    from forkpoint.runtime.run import Run
+    from forkpoint.timetravel.comparing import Comparison, Table
+    from forkpoint.timetravel.patches import Patch
+
+
+async def fork_run(
+    given: str,
+    patch: "Patch",
+    *,
+    run_id: str | None,
+    effects: "EffectsPolicy",
+    pending: "Pending",
+    labels: Mapping[str, str],
+    carry_on: bool,
+    actor: str | None,
+    store: str | None,
+    app: str | None,
+    as_json: bool,
+) -> Told:
+    """Fork a run at the moment that ``RUN[@AT]`` names; perform the fork if it is to be carried on here."""
+    async with runtime_for(store, app=app, agents=carry_on) as runtime:
+        address = await full_address(runtime.edge.journal, given)
+        parent = await runtime.open(address.run)
+        child = await parent.fork(
+            address.where, patch=patch, run_id=run_id, effects=effects, pending=pending, labels=labels, actor=actor
+        )
+        if carry_on:
+            await child.resume()
+            return await performed(child, as_json=as_json)
+        return await _forked(child, parent.id)
+
+
+async def _forked(child: "Run", parent: str) -> Told:
+    """That a fork was made, from where, with what change, and how to go on."""
+    from forkpoint.cli.phrases import patch_words
+    from forkpoint.events import RunForked
+
+    row = await child.row()
+    event = (await child.history(after=row.at, upto=row.at + 1))[0].event
+    assert isinstance(event, RunForked)
+    changes = patch_words(event)
+    document = {
+        "run": child.id,
+        "parent": parent,
+        "at": row.at,
+        "status": row.summary.status,
+        "changes": changes,
+        "effects": event.effects,
+        "pending": event.pending,
+        "due": row.summary.due,
+        "waits": row.summary.waits,
+    }
+
+    def view(terminal: bool) -> Iterator[Any]:
+        from rich.text import Text
+
+        yield Text.assemble((f"{child.id}  ", "bold"), f"forked from {parent}@{row.at}; nothing was performed")
+        for change in changes:
+            yield Text(f"  {change}")
+        if row.summary.waits:
+            yield Text(f"It needs decisions: forkpoint waits {child.id}", style="yellow")
+        if row.summary.due:
+            yield Text(f"Perform it: forkpoint resume {child.id}", style="dim")
+        yield Text(f"Compare it: forkpoint compare {parent} {child.id}", style="dim")
+
+    return Told(document=document, view=view)
+
+
+async def compare_runs(
+    given: Sequence[str], *, usage: bool, html: Path | None, force: bool, store: str | None, app: str | None
+) -> Told:
+    """Two runs compared in detail, or more as a table, each now or at a moment."""
+    from forkpoint.timetravel.comparing import compare, compare_many
+
+    if len(given) < 2:
+        raise CommandUnfit(detail="Comparing takes two runs or more")
+    async with reading(store, app=app) as shelf:
+        told = [await _told(shelf, one) for one in given]
+    names = [name for name, _ in told]
+    found: Comparison | Table
+    if len(told) == 2:
+        found = compare(told[0][1], told[1][1], usage=usage, names=(names[0], names[1]))
+    else:
+        found = compare_many([history for _, history in told], names=names)
+    if html is not None:
+        from forkpoint.cli.files import write_new
+
+        write_new(html, found.as_html().encode(), force=force)
+
+    def view(terminal: bool) -> Iterator[Any]:
+        from rich.text import Text
+
+        yield Text(found.as_text())
+        if html is not None:
+            yield Text(f"\nWritten to {html}", style="dim")
+
+    return Told(document=found.as_json(), view=view)
+
+
+async def _told(shelf: Shelf, given: str) -> "tuple[str, list[RecordedEvent]]":
+    from forkpoint.runtime.places import locate
+
+    address = await shelf.address(given)
+    upto = None if address.where is None else await locate(shelf.reader, address.run, address.where)
+    return str(address), await shelf.reader.history(address.run, upto=upto)
