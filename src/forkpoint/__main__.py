@@ -1,4 +1,4 @@
-"""``python -m forkpoint``: the command line."""
+"""``python -m forkpoint``: the command line, where no script of that name is on the path."""
 
 import sys
 

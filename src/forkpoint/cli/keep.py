@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -212,10 +211,3 @@ def _fact_lines(facts: dict[str, Any]) -> Iterator[Any]:
     for part in (store, agents):
         if part.get("problem"):
             yield Text(f"        {one_line(part['problem'], 1000)}", style="red")
-
-
-async def show_demo(folder: Path | None, *, as_json: bool) -> Told:
-    """The demo, told as it goes."""
-    from forkpoint.demo import run_demo
-
-    return Told(document=run_demo(folder, as_json=as_json), view=lambda _: ())

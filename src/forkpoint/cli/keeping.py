@@ -91,16 +91,23 @@ def doctor(*, store: Store = None, app: AppName = None, as_json: AsJson = False)
 
 
 def demo(
-    folder: Annotated[
-        Path | None, typer.Argument(help="An empty or new folder for it; else a temporary one.", show_default=False)
-    ] = None,
     *,
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="An empty or new folder for it; else a temporary one.", show_default=False),
+    ] = None,
+    pause: Annotated[bool, typer.Option("--pause", help="Wait for Enter before each command, to present it.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Watch the whole story, offline: a crash, a recovery, a decision, a fork and a comparison.
 
     Real processes, really killed, in a folder that is kept, so that every command it shows can be typed afterwards.
+    What it tells is checked as it goes; it ends with 70 if anything is not so.
     """
-    from forkpoint.cli.keep import show_demo
+    import sys
 
-    carry_out(show_demo(folder, as_json=as_json), as_json=as_json)
+    from forkpoint.cli.output import Told, console_of, tell
+    from forkpoint.demo.story import run_demo
+
+    account = run_demo(folder, console=None if as_json else console_of(sys.stdout), pause=pause)
+    tell(Told(document=account.as_json(), view=lambda _: ()), as_json=as_json)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ HOST = "127.0.0.1"
 PORT_FILE = "payments.port"
 LEDGER = "ledger.jsonl"
 INVOICES = "invoices.json"
-IDLE_S = 20.0
-"""How long a service that nobody calls goes on."""
+IDLE_S = 10.0
+"""How long a service goes on that was started for somebody's one call and is not called any more."""
 
 ANSWER_S = 30.0
 """How long a client waits for an answer, and how long an answer is withheld at most."""
@@ -109,11 +110,15 @@ class Service(ThreadingHTTPServer):
             self._withhold -= 1
             return self._withhold >= 0
 
-    def serve_until_idle(self) -> None:
-        """Serve, until nobody has called for ``IDLE_S``."""
+    def serve_until(self, over: Callable[[], bool]) -> None:
+        """Serve until ``over`` says so; it is asked twice a second."""
         self.timeout = 0.5
-        while time.monotonic() - self.called_at_s < IDLE_S:
+        while not over():
             self.handle_request()
+
+    def is_idle(self) -> bool:
+        """Whether nobody has called for ``IDLE_S``."""
+        return time.monotonic() - self.called_at_s > IDLE_S
 
 
 class _Exchange(BaseHTTPRequestHandler):
@@ -166,12 +171,25 @@ def serve() -> None:
     parser = argparse.ArgumentParser(description="A small payment service for one folder.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--withhold", type=int, default=0, metavar="N", help="do N deeds and never answer")
+    parser.add_argument("--attended", action="store_true", help="serve until standard input ends, not until idle")
     chosen = parser.parse_args()
     with Service(chosen.folder, withhold=chosen.withhold) as service:
         port = service.server_address[1]
         (chosen.folder / PORT_FILE).write_text(f"{port}\n", encoding="utf-8")
         say({"listening": port})
-        service.serve_until_idle()
+        service.serve_until(_left_alone() if chosen.attended else service.is_idle)
+
+
+def _left_alone() -> Callable[[], bool]:
+    """Whether standard input has ended: whoever started this process is gone, however it went."""
+    ended = threading.Event()
+
+    def read() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    threading.Thread(target=read, daemon=True).start()
+    return ended.is_set
 
 
 # ── the client ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -223,12 +241,15 @@ class Payments:
         return port
 
 
-def start(folder: Path, *, withhold: int = 0) -> tuple["subprocess.Popen[str]", int]:
-    """A new process that serves ``folder``, and its port, once it is listening."""
+def start(folder: Path, *, withhold: int = 0, attended: bool = False) -> tuple["subprocess.Popen[str]", int]:
+    """A new process that serves ``folder``, and its port, once it is listening.
+
+    An ``attended`` one ends with this process at the latest, any other when nobody calls it any more.
+    """
     command = [sys.executable, "-m", "forkpoint.demo.payments", str(folder), "--withhold", str(withhold)]
     process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
+        [*command, "--attended"] if attended else command,
+        stdin=subprocess.PIPE if attended else subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -28,6 +28,8 @@ COMMAND_S = 60.0
 
 NOTICE_S = 0.1
 """How often it is looked whether a command that should be in the middle of something has ended."""
+NOT_FOUND = 127
+"""The status with which a shell says that there is no such command."""
 
 _PROJECT = """\
 [project]
@@ -82,7 +84,7 @@ class Stage:
         self._program = program()
         self._environment = {name: value for name, value in os.environ.items() if name != "FORKPOINT_STORE"}
         self._running: list[subprocess.Popen[str]] = []
-        service, _ = payments.start(folder, withhold=withhold)
+        service, _ = payments.start(folder, withhold=withhold, attended=True)
         self._running.append(service)
         self._listener = threading.Thread(target=self._listen, args=(service,), daemon=True)
         self._listener.start()
@@ -104,8 +106,9 @@ class Stage:
 
     def run(self, words: Sequence[str], *, keep: bool) -> Ended:
         """Run a command to its end. Its output is kept, or goes where the demo's own goes."""
-        process = self._start(words, keep=keep)
-        return self._end(process)
+        if shutil.which(words[0]) is None:
+            return Ended(NOT_FOUND, f"{words[0]}: command not found\n")
+        return self._end(self._start(words, keep=keep))
 
     def run_and_kill(self, words: Sequence[str], *, after: int, keep: bool) -> Ended:
         """Run a command, and kill it with SIGKILL once the service has withheld ``after`` answers."""
@@ -122,8 +125,9 @@ class Stage:
             process.wait()
         self._listener.join()
         for process in self._running:
-            if process.stdout is not None:
-                process.stdout.close()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
         self._running.clear()
 
     def _start(self, words: Sequence[str], *, keep: bool) -> "subprocess.Popen[str]":

@@ -186,12 +186,11 @@ class _Story:
         self._telling.typed(shlex.join(typed))
         if killed_after:
             ended = self._stage.run_and_kill(typed, after=killed_after, keep=keep)
-            self._telling.ended(ended.status, ended.output)
-            return ended.status
-        ended = self._stage.run(typed, keep=keep)
+        else:
+            ended = self._stage.run(typed, keep=keep)
         self._telling.ended(ended.status, ended.output)
-        if ended.status != 0:
-            self._check("The command ends well", ended.status, 0)
+        if not killed_after and ended.status != 0:
+            self._check(f"'{words[0]}' does what it should", f"exit status {ended.status}", "exit status 0")
         self._telling.account.commands.append(shlex.join(typed))
         return ended.status
 
