@@ -97,6 +97,90 @@ class JournalMalformed(ForkpointError):
     detail: str
 
 
+class EventMissing(ForkpointError):
+    """A run's journal lacks an event that comes before others, or that its list of runs says is there."""
+
+    code = "event.missing"
+    kind = "data"
+    says = "Event {seq} of run {run} is missing; nothing was written"
+    why = "A run's events are numbered without gaps, so a part of the store was removed or overwritten."
+    fix = "Restore the store from a whole copy; the events before it are intact and can be read and forked."
+    run: str
+    seq: int
+
+
+class EventMisfiled(ForkpointError):
+    """What a store keeps beside an event, to find it by, does not agree with the event."""
+
+    code = "event.misfiled"
+    kind = "data"
+    says = "Event {seq} of run {run} is not what its store lists it as ({detail}); nothing was written"
+    why = "The kind, step and turn by which events are found were altered. The event itself is intact."
+    fix = "Export the run and import it into a new store, or restore the store from a copy."
+    run: str
+    seq: int
+    detail: str
+
+
+class RunRowAltered(ForkpointError):
+    """What the list of runs says of a run does not agree with its journal."""
+
+    code = "run.row-altered"
+    kind = "data"
+    says = "The list of runs does not agree with the journal of run {run}: {detail}; nothing was written"
+    why = "A run's row is derived from its journal, and one of the two was altered after it was written."
+    fix = "Restore the store from a copy; what the journal itself holds is told by the other findings, if any."
+    run: str
+    detail: str
+
+
+class ForkPastAltered(ForkpointError):
+    """A fork does not continue what its parent holds at the fork point."""
+
+    code = "fork.past-altered"
+    kind = "data"
+    says = "Run {run} does not continue what run {parent} holds at event {at}; nothing was written"
+    why = "A fork's first digest covers its parent's at the fork point, so one of the two runs was altered."
+    fix = "Restore the store from a copy; 'forkpoint verify' on the parent tells which of the two it is."
+    run: str
+    parent: str
+    at: int
+
+
+class CheckpointAltered(ForkpointError):
+    """A cached state does not agree with the journal that it was taken from."""
+
+    code = "checkpoint.altered"
+    kind = "data"
+    says = "The checkpoint after event {seq} of run {run} is not the state at that event; nothing was written"
+    why = "A checkpoint is only a cache, and this one was altered, or was written by a release that is at fault."
+    fix = "Nothing is lost: the journal is the truth. Delete the checkpoint, or restore the store from a copy."
+    run: str
+    seq: int
+
+
+class PruneNoChoice(ForkpointError):
+    """Pruning was asked for without saying what."""
+
+    code = "prune.no-choice"
+    kind = "usage"
+    says = "Nothing says which runs to prune; nothing was removed"
+    why = "Runs are only ever removed on command, never by a rule that nobody stated."
+    fix = "Give an age, name the runs, or give an empty list of runs to only give back unused room."
+
+
+class PruneNotConfirmed(ForkpointError):
+    """Pruning was neither confirmed nor tried out."""
+
+    code = "prune.not-confirmed"
+    kind = "usage"
+    says = "Pruning would remove {count} runs ({names}), and it was not confirmed; nothing was removed"
+    why = "A run that is removed cannot be brought back."
+    fix = "Look at what a dry run lists, then confirm."
+    count: int
+    names: str
+
+
 class BadFilter(ForkpointError):
     """A filter for the list of runs holds something that no run can match."""
 

@@ -148,7 +148,10 @@ class Writer:
 
     def loaded(self, digest: str, stored: bytes) -> bytes:
         """A blob as it was before the payload codec. Raises ``blob.corrupt`` if its bytes were altered."""
-        data = self.codec.decode(stored) if self.codec else stored
+        try:
+            data = self.codec.decode(stored) if self.codec else stored
+        except Exception as error:  # whatever a codec raises, these bytes are not what it gave
+            raise BlobCorrupt(digest=digest) from error
         if content_digest(data) != digest:
             raise BlobCorrupt(digest=digest)
         return data
