@@ -84,6 +84,7 @@ _LANGGRAPH = ("langgraph", "langgraph-checkpoint-sqlite")
 
 LISTED: tuple[Listed, ...] = (
     Listed(name=BASELINE, module="bench.peers.bare"),
+    Listed(name=OURS, module="bench.peers.forkpoint", needs=("forkpoint",)),
     Listed(
         name="langgraph-snapshots",
         module="bench.peers.langgraph_snapshots",

@@ -111,7 +111,7 @@ def freeze(state: RunState, digest: bytes, anchor: Anchor | None) -> bytes:
 
 def unfreeze(frozen: Frozen) -> RunState:
     """The state of a checkpoint, its messages still in the journal."""
-    return msgspec.json.decode(frozen.state, type=RunState, dec_hook=_as_vector)
+    return _states.decode(frozen.state)
 
 
 def thawed(state: RunState, addresses: list[Address], events: Mapping[int, RecordedEvent]) -> RunState:
@@ -178,3 +178,6 @@ def _no_entries(value: Any) -> Any:
 
 def _as_vector(kind: type, value: Any) -> Any:
     return Vector() if value == [] else value
+
+
+_states = msgspec.json.Decoder(RunState, dec_hook=_as_vector)
