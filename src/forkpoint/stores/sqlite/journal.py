@@ -225,6 +225,9 @@ class SqliteJournal:
 
     async def collect(self) -> int:
         """See ``Journal.collect``."""
+        if self.read_only:
+            raise StoreReadOnly(path=str(self.path))
+        await self._patiently(removal.write_back)  # else what lies in the log would count as freed
         before = files.bytes_on_disk(self.path)
 
         def drop(on: sqlite3.Connection) -> None:

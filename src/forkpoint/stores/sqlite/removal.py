@@ -58,4 +58,9 @@ def give_back(connection: sqlite3.Connection) -> None:
     (unused,) = connection.execute("PRAGMA freelist_count").fetchone()
     if unused:
         connection.execute("VACUUM")
+    write_back(connection)
+
+
+def write_back(connection: sqlite3.Connection) -> None:
+    """Move what lies in the log into the file, as far as no reader is in the way."""
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
