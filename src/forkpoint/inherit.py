@@ -36,6 +36,7 @@ def inherited(state: RunState, recorded: RecordedEvent, event: RunForked) -> Run
         turn_at_ms=recorded.at_ms - (state.at_ms - state.turn_at_ms),
         interrupting=state.interrupting and event.pending != "run",
         stopped=False,
+        paused=None,
         workspace=event.workspace,
         labels={**state.labels, **(event.labels or {})},
         lineage=Lineage(parent=event.parent, at=event.at, parent_head=event.parent_head, effects=event.effects),

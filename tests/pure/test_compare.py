@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lived import Lived
 from msgspec.structs import replace
 
-from forkpoint.commands import Advance
+from forkpoint.commands import Advance, Pause
 from forkpoint.errors import NotComparable
 from forkpoint.events import ResultPatch, RunForked
 from forkpoint.ids import ForkPoint
@@ -255,3 +255,9 @@ def test_comparing_the_other_way_round_finds_the_same_divergence(a: list[str], b
 def test_an_answer_that_is_open_differs_from_an_answer_of_nothing() -> None:
     call = CallPart(id="1", name="t", arguments={})
     assert compare([assistant("", call)], [assistant("", call), answer("1", None)]).diverged_at == 1
+
+
+def test_a_pause_stays_with_the_parent() -> None:
+    lived = Lived().start().step("search", 1).do(Pause(reason="lunch"))
+    child = lived.fork("kid")
+    assert (lived.state.status, child.state.status) == ("paused", "running")  # type: ignore[union-attr]
