@@ -1,12 +1,13 @@
 """Commands about the store as a whole: verify, remove, and say what is meant here."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from forkpoint.cli.options import AppName, AsJson, Store
-from forkpoint.cli.output import carry_out
+from forkpoint.cli.output import Told, carry_out, console_of, tell
 
 PANEL = "Keep"
 
@@ -104,9 +105,6 @@ def demo(
     Real processes, really killed, in a folder that is kept, so that every command it shows can be typed afterwards.
     What it tells is checked as it goes; it ends with 70 if anything is not so.
     """
-    import sys
-
-    from forkpoint.cli.output import Told, console_of, tell
     from forkpoint.demo.story import run_demo
 
     account = run_demo(folder, console=None if as_json else console_of(sys.stdout), pause=pause)

@@ -153,7 +153,13 @@ def _find_step(told: "Story", number: int) -> "tuple[int, StepTold]":
 
 
 def _events_of(history: "Sequence[RecordedEvent]", effects: set[int]) -> set[int]:
-    return {one.seq for one in history if one.seq in effects or getattr(one.event, "effect", 0) in effects}
+    """The events that request, decide and settle these effects."""
+    found = {one.seq for one in history if one.seq in effects}
+    for one in history:
+        effect = getattr(one.event, "effect", None)
+        if isinstance(effect, int) and effect in effects:
+            found.add(one.seq)
+    return found
 
 
 async def _whole(shelf: Shelf, recorded: "RecordedEvent") -> "RecordedEvent":

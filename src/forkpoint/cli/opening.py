@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 SHOWN_CANDIDATES = 6
 """How many runs an ambiguous beginning of an id names."""
 
+MOST_CANDIDATES = 200
+"""How many runs may share a beginning before it is taken to be ambiguous unseen."""
+
 
 def now_ms() -> int:
     """Milliseconds since 1970-01-01 UTC."""
@@ -109,7 +112,10 @@ async def runtime_for(
 
 
 async def full_id(journal: "Journal", given: str) -> str:
-    """The id that ``given`` is, or is the beginning of. Raises ``run.not-found`` or ``run.ambiguous``."""
+    """The id that ``given`` is, or is the beginning of; forks that were named after their parent aside.
+
+    Raises ``run.not-found`` or ``run.ambiguous``.
+    """
     from forkpoint.ports import RunFilter
 
     beginning = _check_beginning(given)
@@ -117,14 +123,14 @@ async def full_id(journal: "Journal", given: str) -> str:
         row = await journal.row(beginning)
         if row is not None and not row.deleted:
             return row.run
-    page = await journal.rows(RunFilter(prefix=given), limit=SHOWN_CANDIDATES + 1)
+    page = await journal.rows(RunFilter(prefix=given), limit=MOST_CANDIDATES)
     if not page.rows:
         raise RunNotFound(run=given)
-    if len(page.rows) > 1:
-        names = [row.run for row in page.rows[:SHOWN_CANDIDATES]]
-        more = " and others" if len(page.rows) > SHOWN_CANDIDATES else ""
-        raise RunAmbiguous(given=given, runs=", ".join(names) + more)
-    return page.rows[0].run
+    names = sorted((row.run for row in page.rows), key=lambda name: (len(name), name))
+    if page.next is None and all(name.startswith(f"{names[0]}.fork-") for name in names[1:]):
+        return names[0]
+    more = " and others" if len(names) > SHOWN_CANDIDATES else ""
+    raise RunAmbiguous(given=given, runs=", ".join(names[:SHOWN_CANDIDATES]) + more)
 
 
 def _check_beginning(given: str) -> str:

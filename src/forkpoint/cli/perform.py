@@ -55,11 +55,14 @@ async def recover_runs(*, watch: bool, store: str | None, app: str | None, as_js
         from rich.text import Text
 
         from forkpoint.cli.render import status_text
+        from forkpoint.cli.words import count
 
         for row in states:
             line = Text.assemble((f"{row.run}  ", "bold"), status_text(row.summary.status))
             if row.summary.waits:
-                line.append(f"  needs {row.summary.waits} decisions: forkpoint waits {row.run}", style="yellow")
+                line.append(
+                    f"  needs {count(row.summary.waits, 'decision')}: forkpoint waits {row.run}", style="yellow"
+                )
             yield line
         yield from _failed_lines(done)
         if not states and not done.failed:

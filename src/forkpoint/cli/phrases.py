@@ -218,11 +218,11 @@ def _of_run(
         case RunStarted():
             return f"agent {event.agent.name}, model {one_line(event.agent.model, 60) or 'unknown'}"
         case RunForked():
-            return _by(f"from {event.parent}@{event.at}{_patched(event)}", event.actor)
+            return _by(f"forked from {event.parent}@{event.at}{_patched(event)}", event.actor)
         case InputReceived():
             return _by(parts_text(event.parts), event.actor)
         case RunPaused():
-            why = f"the limit of {event.limit} was reached" if event.limit else "paused"
+            why = f"paused: the limit of {event.limit} was reached" if event.limit else "paused"
             return _by(f"{why}{_because(event.reason)}", event.actor)
         case RunContinued():
             return _by("continued", event.actor)

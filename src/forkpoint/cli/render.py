@@ -67,7 +67,7 @@ def runs_table(rows: Sequence[RunRow], *, now_ms: int, fit: bool) -> Table:
 
 def _standing(row: RunRow) -> Text:
     told = row.summary
-    text = status_text(told.status)
+    text = Text.assemble(status_text(told.status))
     if told.waits:
         text.append(f" ({told.waits})", style="yellow")
     if told.status == "running" and not owned(row):
@@ -83,16 +83,6 @@ def owned(row: RunRow) -> bool:
 def _short_cost(known: float, unknown: int) -> str:
     words = f"${known:.4f}" if known else ""
     return f"{words}+{unknown}?" if unknown and known else f"{unknown}?" if unknown else words
-
-
-def summary_line(rows: Sequence[RunRow]) -> Text:
-    """How many runs there are of each status."""
-    counted: dict[str, int] = {}
-    for row in rows:
-        counted[row.summary.status] = counted.get(row.summary.status, 0) + 1
-    text = Text(f"{count(len(rows), 'run')}: ", style="dim")
-    text.append(", ".join(f"{number} {status}" for status, number in sorted(counted.items())))
-    return text
 
 
 class Family:
@@ -140,7 +130,7 @@ def _grow(tree: Tree, family: Family, now_ms: int, mark: str) -> None:
 
 def _node(family: Family, now_ms: int, mark: str) -> Text:
     row = family.row
-    text = Text(row.run, style="bold" if row.run == mark else "")
+    text = Text.assemble((row.run, "bold" if row.run == mark else ""))
     if row.parent:
         step = f", step {family.step}" if family.step is not None else ""
         text.append(f"  @{row.at}{step}", style="cyan")
@@ -161,8 +151,7 @@ def wait_lines(waits: Sequence[WaitTold], *, now_ms: int, runs: bool = True) -> 
 
 
 def _wait_head(told: WaitTold, now_ms: int, runs: bool) -> Text:
-    text = Text(f"{told.run}  " if runs else "  ", style="bold")
-    text.append(f"effect {told.wait.effect}  ", style="bold" if not runs else "")
+    text = Text.assemble((f"{told.run}  " if runs else "  ", "bold"), (f"effect {told.wait.effect}  ", "bold"))
     text.append(told.wait.kind, style="yellow")
     text.append(f"  {wait_call(told)}")
     text.append(f"  {ago(told.at_ms, now_ms)}", style="dim")

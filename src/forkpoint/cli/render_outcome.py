@@ -13,8 +13,7 @@ from forkpoint.state import RunState
 
 def outcome_lines(run: str, state: RunState, waits: Sequence[WaitTold], *, now_ms: int) -> Iterator[Text]:
     """The run's status, its answer or what stopped it, and what to type next."""
-    head = Text(f"{run}  ", style="bold")
-    head.append_text(status_text(state.status))
+    head = Text.assemble((f"{run}  ", "bold"), status_text(state.status))
     spent = spent_line(state.spent.usage.total, state.spent.cost, state.spent.cost_unknown)
     counts = f"{count(state.turn, 'turn')}, {count(state.step, 'step')}"
     head.append("  " + " · ".join(part for part in (counts, spent) if part), style="dim")

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from msgspec.structs import replace
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -40,7 +39,7 @@ VALUE_CUT = 2000
 def heading(story: Story, row: RunRow, *, lineage: Sequence[tuple[str, int]], now_ms: int) -> Iterator[Text]:
     """Who the run is, where it stands, and where it comes from."""
     state = story.state
-    head = Text(state.run, style="bold")
+    head = Text.assemble((state.run, "bold"))
     if state.seq != row.head:
         head.append(f"@{state.seq}", style="cyan")
     head.append("  ")
@@ -77,36 +76,32 @@ def items_lines(items: Sequence[Item], forks: Sequence[RunRow]) -> Iterator[Any]
             case StepTold():
                 yield from step_lines(item)
             case Mark():
-                yield Text(f"  @{item.seq} {item.kind.replace('_', ' ')}: {item.says}", style="dim")
+                yield Text(f"  @{item.seq}  {item.says}", style="dim")
         while left and (place == len(ends) or left[0].at < ends[place]):
             fork = left.pop(0)
             yield Text.assemble(("  ↳ forked: ", "dim"), fork.run, (f" at @{fork.at}", "dim"))
 
 
 def _turn(item: TurnBegun) -> Text:
-    text = Text(f"Turn {item.turn}", style="bold")
-    text.append(f"  @{item.seq}", style="dim")
-    text.append(f"  {parts_text(item.parts)}", style="not bold")
-    return text
+    return Text.assemble((f"Turn {item.turn}", "bold"), (f"  @{item.seq}", "dim"), f"  {parts_text(item.parts)}")
 
 
 def step_lines(step: StepTold) -> Iterator[Any]:
     """A step in a few lines: what the model said, and each call on one line."""
     yield _step_head(step)
     for remark in step.remarks:
-        yield Padding(Text(remark, style="dim"), (0, 0, 0, 4))
+        yield Padding(Text(remark, style="dim"), (0, 0, 0, 4), expand=False)
     if step.message is not None and (words := message_words(step.message, 300)):
-        yield Padding(Text(words), (0, 0, 0, 4))
+        yield Padding(Text(words), (0, 0, 0, 4), expand=False)
     for call in step.calls:
-        yield Padding(call_line(call), (0, 0, 0, 4))
-        for remark in call.remarks:
-            yield Padding(Text(remark, style="dim"), (0, 0, 0, 8))
+        yield Padding(call_line(call), (0, 0, 0, 4), expand=False)
+        for remark in call.remarks if call.status != "denied" else ():
+            yield Padding(Text(remark, style="dim"), (0, 0, 0, 8), expand=False)
 
 
 def _step_head(step: StepTold) -> Text:
     name = f"Step {step.number}" if step.number else "Model call"
-    text = Text(f"  {name}", style="bold")
-    text.append(f"  @{step.ended or step.seq}", style="dim")
+    text = Text.assemble((f"  {name}", "bold"), (f"  @{step.ended or step.seq}", "dim"))
     facts = [took(step.ms)]
     if step.usage is not None:
         facts.append(f"{step.usage.total:,} tokens")
@@ -127,24 +122,24 @@ def message_words(message: Message, limit: int) -> str:
 
 
 def call_line(call: CallTold) -> Text:
-    """A call on one line: how it stands, what was asked, what came of it."""
+    """A call on one line: how it stands, its effect's number, what was asked, what came of it."""
     style = STYLES.get(call.status, "yellow")
-    text = Text(f"{SIGNS.get(call.status, '?')} ", style=style)
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append(f"{SIGNS.get(call.status, '?')} ", style=style)
+    text.append(f"{call.effect or '-'}  ", style="dim")
     if call.arguments_aside is not None:
         text.append(f"{one_line(call.tool, 60)}({size(call.arguments_aside.size)} of arguments)")
     else:
         text.append(called(call.tool, call.arguments))
+    facts = [took(call.ms), f"attempt {call.attempts}" if call.attempts > 1 else ""]
+    text.append("".join(f"  {fact}" for fact in facts if fact), style="dim")
     if call.outcome is not None:
         text.append(" → ", style="dim")
-        text.append(ending(call.outcome, 160), style="" if call.status in ("succeeded", "occurred") else style)
-    elif call.status not in ("succeeded",):
+        if call.status not in ("succeeded", "denied"):
+            text.append(f"{call.status}: ", style=style)
+        text.append(ending(call.outcome, 160))
+    elif call.status != "succeeded":
         text.append(f"  {call.status}", style=style)
-    facts = [took(call.ms), f"attempt {call.attempts}" if call.attempts > 1 else ""]
-    if call.effect:
-        facts.append(f"effect {call.effect}")
-    if call.call:
-        facts.append(one_line(call.call, 60))
-    text.append("  " + " · ".join(fact for fact in facts if fact), style="dim")
     return text
 
 
@@ -167,7 +162,7 @@ def step_in_detail(step: StepTold, *, cut: int | None) -> Iterator[Any]:
                 yield from _block("thought", large_of(part, "content") or paragraph(part.content, cut))
         yield from _block("said", _words_in_full(step.message, cut))
     for call in step.calls:
-        yield call_line(_head_of(call))
+        yield _call_head(call)
         arguments = (
             f"({size(call.arguments_aside.size)}, kept aside)" if call.arguments_aside else full(call.arguments, cut)
         )
@@ -177,8 +172,13 @@ def step_in_detail(step: StepTold, *, cut: int | None) -> Iterator[Any]:
             yield Text(f"      {remark}", style="dim")
 
 
-def _head_of(call: CallTold) -> CallTold:
-    return replace(call, arguments=None, arguments_aside=None, outcome=None)
+def _call_head(call: CallTold) -> Text:
+    sign = (f"    {SIGNS.get(call.status, '?')} ", STYLES.get(call.status, "yellow"))
+    facts = [f"effect {call.effect}" if call.effect else "", f"call id {one_line(call.call, 200)}", took(call.ms)]
+    facts.append(f"attempt {call.attempts}" if call.attempts > 1 else "")
+    facts.append(f"key {one_line(call.key, 80)}" if call.key else "")
+    said = " · ".join(fact for fact in facts if fact)
+    return Text.assemble(sign, (one_line(call.tool, 60), "bold"), f"  {call.status}", (f"  {said}", "dim"))
 
 
 def _words_in_full(message: Message, cut: int | None) -> str:
@@ -204,7 +204,7 @@ def _result(call: CallTold, cut: int | None) -> str:
 def _block(name: str, words: str) -> Iterator[Any]:
     if words:
         yield Text(f"      {name}", style="dim")
-        yield Padding(Text(words), (0, 0, 0, 8))
+        yield Padding(Text(words), (0, 0, 0, 8), expand=False)
 
 
 def events_table(events: Sequence[tuple[RecordedEvent, Phrase]], *, fit: bool) -> Table:
@@ -230,8 +230,7 @@ def events_table(events: Sequence[tuple[RecordedEvent, Phrase]], *, fit: bool) -
 
 def event_line(recorded: RecordedEvent, told: Phrase) -> Text:
     """An event on one line, for watching."""
-    text = Text(f"{recorded.seq:>5}  ", style="dim")
-    text.append(f"{local(recorded.at_ms)[11:]}  ", style="dim")
+    text = Text.assemble((f"{recorded.seq:>5}  {local(recorded.at_ms)[11:]}  ", "dim"))
     text.append(f"{told.kind:<12} ")
     text.append(told.subject)
     if told.status:
@@ -252,12 +251,12 @@ def request_lines(run: str, step: int, request: ModelRequest, *, cut: int | None
     if request.instructions:
         yield Text("")
         yield Text("instructions", style="bold")
-        yield Padding(Text(paragraph(request.instructions, cut)), (0, 0, 0, 2))
+        yield Padding(Text(paragraph(request.instructions, cut)), (0, 0, 0, 2), expand=False)
     for number, message in enumerate(request.messages):
         yield Text("")
         yield Text.assemble((f"{number}  ", "dim"), (message.role, "bold"))
         for part in message.parts:
-            yield Padding(Text(_part_in_full(part, cut)), (0, 0, 0, 2))
+            yield Padding(Text(_part_in_full(part, cut)), (0, 0, 0, 2), expand=False)
 
 
 def _part_in_full(part: Part, cut: int | None) -> str:

@@ -165,7 +165,8 @@ class _Teller:
 
     def _mark(self, recorded: RecordedEvent) -> None:
         told = phrase(recorded.event, self._names)
-        says = f"{told.subject}: {told.says}" if told.subject else told.says
+        subject = "queued input" if isinstance(recorded.event, InputReceived) else told.subject
+        says = f"{subject}: {told.says}" if subject else told.says
         self._order.append(Mark(seq=recorded.seq, at_ms=recorded.at_ms, kind=told.kind, says=says))
 
     def _tell(self, recorded: RecordedEvent) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from forkpoint.cli.live import performed
-from forkpoint.cli.opening import Shelf, full_address, reading, runtime_for
+from forkpoint.cli.opening import full_address, reading, runtime_for
 from forkpoint.cli.output import Told
 from forkpoint.errors import CommandUnfit
 
 if TYPE_CHECKING:
-    from forkpoint.events import EffectsPolicy, Pending, RecordedEvent
+    from forkpoint.events import EffectsPolicy, Pending
     from forkpoint.runtime.run import Run
     from forkpoint.timetravel.comparing import Comparison, Table
     from forkpoint.timetravel.patches import Patch
@@ -83,18 +83,17 @@ async def compare_runs(
     given: Sequence[str], *, usage: bool, html: Path | None, force: bool, store: str | None, app: str | None
 ) -> Told:
     """Two runs compared in detail, or more as a table, each now or at a moment."""
-    from forkpoint.timetravel.comparing import compare, compare_many
+    from forkpoint.runtime import comparing
 
     if len(given) < 2:
         raise CommandUnfit(detail="Comparing takes two runs or more")
-    async with reading(store, app=app) as shelf:
-        told = [await _told(shelf, one) for one in given]
-    names = [name for name, _ in told]
     found: Comparison | Table
-    if len(told) == 2:
-        found = compare(told[0][1], told[1][1], usage=usage, names=(names[0], names[1]))
-    else:
-        found = compare_many([history for _, history in told], names=names)
+    async with reading(store, app=app) as shelf:
+        names = [str(await shelf.address(one)) for one in given]
+        if len(names) == 2:
+            found = await comparing.compare_runs(shelf.reader, names[0], names[1], usage=usage)
+        else:
+            found = await comparing.compare_table(shelf.reader, names)
     if html is not None:
         from forkpoint.cli.files import write_new
 
@@ -108,11 +107,3 @@ async def compare_runs(
             yield Text(f"\nWritten to {html}", style="dim")
 
     return Told(document=found.as_json(), view=view)
-
-
-async def _told(shelf: Shelf, given: str) -> "tuple[str, list[RecordedEvent]]":
-    from forkpoint.runtime.places import locate
-
-    address = await shelf.address(given)
-    upto = None if address.where is None else await locate(shelf.reader, address.run, address.where)
-    return str(address), await shelf.reader.history(address.run, upto=upto)
