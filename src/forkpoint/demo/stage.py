@@ -18,11 +18,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from forkpoint.cli.settings import PLACE, STORE_VARIABLE
 from forkpoint.demo import payments
 from forkpoint.errors import DemoDiffers, DemoFolderUsed
 from forkpoint.stores.choosing import open_store
 
-STORE = Path(".forkpoint") / "runs.db"
 COMMAND_S = 60.0
 """How long a command may take before the demo gives it up."""
 
@@ -66,13 +66,15 @@ def new_folder(wanted: Path | None) -> Path:
     return folder
 
 
-def program() -> list[str]:
-    """How this installation's command line is called: by its name, where a shell finds it by that."""
-    script = Path(sysconfig.get_path("scripts")) / "forkpoint"
+def _scripts() -> Path | None:
+    """The folder of this installation's command line, where it has one."""
+    scripts = Path(sysconfig.get_path("scripts"))
+    return scripts if (scripts / "forkpoint").exists() else None
+
+
+def _is_on_path(scripts: Path) -> bool:
     found = shutil.which("forkpoint")
-    if found is not None and Path(found).absolute() == script:
-        return ["forkpoint"]
-    return [str(script)] if script.exists() else [sys.executable, "-m", "forkpoint"]
+    return found is not None and Path(found).absolute().parent == scripts
 
 
 class Stage:
@@ -81,8 +83,10 @@ class Stage:
     def __init__(self, folder: Path, *, withhold: int) -> None:
         self.folder = folder
         self._notices: queue.Queue[dict[str, Any]] = queue.Queue()
-        self._program = program()
-        self._environment = {name: value for name, value in os.environ.items() if name != "FORKPOINT_STORE"}
+        self._scripts = _scripts()
+        self._environment = {name: value for name, value in os.environ.items() if name != STORE_VARIABLE}
+        if self._scripts is not None:
+            self._environment["PATH"] = os.pathsep.join((str(self._scripts), os.environ.get("PATH", os.defpath)))
         self._running: list[subprocess.Popen[str]] = []
         service, _ = payments.start(folder, withhold=withhold, attended=True)
         self._running.append(service)
@@ -92,21 +96,26 @@ class Stage:
     @property
     def store(self) -> Path:
         """The store's file."""
-        return self.folder / STORE
+        return self.folder / PLACE
 
     @property
     def enter(self) -> str:
         """What to type to be where the commands work."""
-        unset = " && unset FORKPOINT_STORE" if "FORKPOINT_STORE" in os.environ else ""
-        return f"cd {shlex.quote(str(self.folder))}{unset}"
+        words = [f"cd {shlex.quote(str(self.folder))}"]
+        if self._scripts is not None and not _is_on_path(self._scripts):
+            words.append(f'export PATH={shlex.quote(str(self._scripts))}:"$PATH"')
+        if STORE_VARIABLE in os.environ:
+            words.append(f"unset {STORE_VARIABLE}")
+        return " && ".join(words)
 
     def command(self, *words: str) -> list[str]:
         """A command of Forkpoint, as it is typed here."""
-        return [*self._program, *words]
+        program = ["forkpoint"] if self._scripts is not None else [sys.executable, "-m", "forkpoint"]
+        return [*program, *words]
 
     def run(self, words: Sequence[str], *, keep: bool) -> Ended:
         """Run a command to its end. Its output is kept, or goes where the demo's own goes."""
-        if shutil.which(words[0]) is None:
+        if shutil.which(words[0], path=self._environment.get("PATH")) is None:
             return Ended(NOT_FOUND, f"{words[0]}: command not found\n")
         return self._end(self._start(words, keep=keep))
 
@@ -176,4 +185,4 @@ class Stage:
 
 async def make_store(folder: Path) -> None:
     """An empty store in ``folder``, so that no store of a folder above is taken for it."""
-    await open_store(folder / STORE).close()
+    await open_store(folder / PLACE).close()

@@ -70,8 +70,9 @@ class _Story:
         self._telling.say("Forkpoint's story: real processes, a real kill, no network, no account.", "bold")
         self._telling.explain(
             f"Everything happens in {self._stage.folder} and stays there. The agent is billing.py. It pays through a "
-            f"service in a process of its own; {LEDGER} holds what that service really did."
+            f"service in a process of its own; {LEDGER} holds what that service really did. To type along:"
         )
+        self._telling.say(f"   {self._stage.enter}", "cyan")
 
     def _start_and_kill(self) -> None:
         self._telling.begin(
@@ -166,16 +167,17 @@ class _Story:
         self._check("The run mailed a receipt; the fork would mail a reminder", letters, (_RECEIPT, _REMINDER))
 
     def _ending(self) -> None:
-        say, effect = self._telling.say, self._facts(FORK).calls["mail_17"].effect
+        effect = self._facts(FORK).calls["mail_17"].effect
         more = [
             self._stage.command("approve", FORK, str(effect), "--resume"),
-            self._stage.command("runs"),
             self._stage.command("start", "billing", "Collect invoice 18"),
+            self._stage.command("tree"),
         ]
-        say("")
-        say("All of that was real. Every command above works in the folder, and so do these:", "bold")
-        for line in (self._stage.enter, *(shlex.join(words) for words in more)):
-            say(f"   {line}", "cyan")
+        self._telling.account.more += map(shlex.join, more)
+        self._telling.say("")
+        self._telling.say("All of that was real. Every command above works in the folder, and so do these:", "bold")
+        for line in (self._stage.enter, *self._telling.account.more):
+            self._telling.say(f"   {line}", "cyan")
 
     # ── what the scenes are made of ──────────────────────────────────────────────────────────────────────────
 

@@ -40,13 +40,14 @@ class Step(Struct, kw_only=True):
 
 
 class Account(Struct, kw_only=True):
-    """What the demo did. ``commands`` are those that work afterwards, typed in ``folder``."""
+    """What the demo did. ``commands`` were typed and work again after ``enter`` is typed; so do those in ``more``."""
 
     folder: str
     enter: str
     took_ms: int = 0
     steps: list[Step] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
+    more: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         """The account as plain data."""
@@ -101,6 +102,10 @@ class Telling:
         """How what was typed ended, and what it printed, unless it printed that on the terminal itself."""
         step = self.account.steps[-1]
         step.status, step.output = status, output
+        if status < 0 and self.on_terminal and self._console is not None:
+            # Whoever is killed leaves the cursor as it was while it worked: hidden, in the middle of a line.
+            self._console.show_cursor(True)
+            self.say("")
         for line in output.splitlines():
             self.say(f"   {line}".rstrip())
         self.say("")
