@@ -18,6 +18,9 @@ from forkpoint.values import to_json
 WIDTH = 110
 """How long a line of text gets before a value in it is cut."""
 
+LEAD = 20
+"""How much of what two long texts share is shown before they differ."""
+
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
 _MARKS = {"same": "=", "changed": "~", "only_a": "<", "only_b": ">"}
 
@@ -76,8 +79,17 @@ def comparison_text(found: Comparison) -> str:
     if found.drift:
         lines.append("")
         for drift in found.drift:
-            lines += [drift_title(drift), f"  a: {cut(value_text(drift.a))}", f"  b: {cut(value_text(drift.b))}"]
+            a, b = _from_difference(value_text(drift.a), value_text(drift.b))
+            lines += [drift_title(drift), f"  a: {cut(a)}", f"  b: {cut(b)}"]
     return "\n".join(lines)
+
+
+def _from_difference(a: str, b: str) -> tuple[str, str]:
+    """Two texts from shortly before where they differ, if that lies beyond what a line shows."""
+    equal = next((place for place, (one, two) in enumerate(zip(a, b, strict=False)) if one != two), min(len(a), len(b)))
+    if equal < WIDTH - LEAD or len(a) <= WIDTH and len(b) <= WIDTH:
+        return a, b
+    return f"…{a[equal - LEAD :]}", f"…{b[equal - LEAD :]}"
 
 
 def side_text(side: Trajectory) -> str:
