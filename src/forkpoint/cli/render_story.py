@@ -105,7 +105,7 @@ def _step_head(step: StepTold) -> Text:
     facts = [took(step.ms)]
     if step.usage is not None:
         facts.append(f"{step.usage.total:,} tokens")
-    if step.cost is not None:
+    if step.cost:
         facts.append(f"${step.cost:.4f}")
     if step.attempts > 1:
         facts.append(f"attempt {step.attempts}")
