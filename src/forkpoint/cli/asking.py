@@ -62,7 +62,14 @@ def send(
 def resolve(
     run: RunName,
     effect: EffectName,
-    verdict: Annotated[VerdictName, typer.Argument(help="What became of it.", show_default=False)],
+    verdict: Annotated[
+        VerdictName,
+        typer.Argument(
+            metavar="VERDICT",
+            help="What became of it: occurred, not_occurred or abandoned_unknown.",
+            show_default=False,
+        ),
+    ],
     *,
     output: Annotated[
         str | None,

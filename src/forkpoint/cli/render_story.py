@@ -109,7 +109,8 @@ def _step_head(step: StepTold) -> Text:
         facts.append(f"${step.cost:.4f}")
     if step.attempts > 1:
         facts.append(f"attempt {step.attempts}")
-    text.append("  " + " · ".join(fact for fact in facts if fact), style="dim")
+    known = [fact for fact in facts if fact]
+    text.append(f"  {' · '.join(known)}" if known else "", style="dim")
     if step.status != "succeeded":
         text.append("  ")
         text.append_text(status_text(step.status))

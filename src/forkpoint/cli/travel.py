@@ -25,6 +25,7 @@ async def fork_run(
     pending: "Pending",
     labels: Mapping[str, str],
     carry_on: bool,
+    accept_changes: bool,
     actor: str | None,
     store: str | None,
     app: str | None,
@@ -38,7 +39,7 @@ async def fork_run(
             address.where, patch=patch, run_id=run_id, effects=effects, pending=pending, labels=labels, actor=actor
         )
         if carry_on:
-            await child.resume()
+            await child.resume(accept_changes=accept_changes)
             return await performed(child, as_json=as_json)
         return await _forked(child, parent.id)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from forkpoint.cli.options import Actor, AppName, AsJson, Place, Store
+from forkpoint.cli.options import AcceptChanges, Actor, AppName, AsJson, Place, Store
 from forkpoint.cli.output import carry_out
 
 PANEL = "Travel in time"
@@ -59,15 +59,20 @@ def fork(
     effects: Annotated[
         EffectsName,
         typer.Option(
+            metavar="ask|recorded|live",
             help="What its tools do. 'recorded': a call equal to one that the parent made after the fork point takes "
-            "its outcome, the rest is live; 'ask': the same, and what is not read-only waits for a person; 'live'."
+            "its outcome, the rest is live; 'ask': the same, and what is not read-only waits for a person; 'live'.",
         ),
     ] = EffectsName.ASK,
     pending: Annotated[
         PendingName,
-        typer.Option(help="Calls that the parent left open: 'hold' asks a person, 'run' performs, 'skip' drops them."),
+        typer.Option(
+            metavar="hold|run|skip",
+            help="Calls that the parent left open: 'hold' asks a person, 'run' performs, 'skip' drops them.",
+        ),
     ] = PendingName.HOLD,
     resume: Annotated[bool, typer.Option("--resume", help="Then perform the fork here.")] = False,
+    accept_changes: AcceptChanges = False,
     actor: Actor = None,
     store: Store = None,
     app: AppName = None,
@@ -89,6 +94,7 @@ def fork(
         pending=pending.value,
         labels=labels_of(label),
         carry_on=resume,
+        accept_changes=accept_changes,
         actor=actor,
         store=store,
         app=app,
