@@ -83,7 +83,7 @@ def test_the_killed_mail_was_asked_twice_and_sent_once(played: Played) -> None:
 
 
 def test_the_process_was_really_killed(played: Played) -> None:
-    first = played.account["steps"][0]
+    first = played.account["scenes"][0]
     assert (first["status"], shlex.split(first["command"])[1]) == (-signal.SIGKILL, "start")
 
 
@@ -98,10 +98,10 @@ def test_the_fork_goes_another_way_and_waits_before_it_touches_the_world(played:
     assert last_subject(played.fork) == "Invoice 17 is still open"
 
 
-def test_every_step_was_checked_and_names_its_command(played: Played) -> None:
-    steps = played.account["steps"]
-    assert all(step["checked"] and step["command"] for step in steps)
-    told = [shlex.split(step["command"])[1] for step in steps if step["command"].startswith("forkpoint ")]
+def test_every_scene_was_checked_and_names_its_command(played: Played) -> None:
+    scenes = played.account["scenes"]
+    assert all(scene["checked"] and scene["command"] for scene in scenes)
+    told = [shlex.split(scene["command"])[1] for scene in scenes if scene["command"].startswith("forkpoint ")]
     assert told == ["start", "recover", "waits", "resolve", "resume", "show", "request", "fork", "compare"]
 
 
@@ -149,7 +149,7 @@ def test_a_claim_that_does_not_hold_is_an_error_and_is_not_told() -> None:
     telling.check("One charge", 1, 1)
     with pytest.raises(DemoDiffers) as caught:
         telling.check("No charge", 1, 0)
-    assert telling.account.steps[0].checked == ["One charge"]
+    assert telling.account.scenes[0].checked == ["One charge"]
     assert (caught.value.exit_status, caught.value.found, caught.value.expected) == (70, "1", "0")
 
 

@@ -26,8 +26,8 @@ _PARAGRAPH = partial(
 )
 
 
-class Step(Struct, kw_only=True):
-    """One step of the story: what it is about, what was typed, what that printed, and what was checked after it.
+class Scene(Struct, kw_only=True):
+    """One scene of the story: what it is about, what was typed, what that printed, and what was checked after it.
 
     ``status`` is the exit status, negative for the number of the signal that ended it.
     """
@@ -45,7 +45,7 @@ class Account(Struct, kw_only=True):
     folder: str
     enter: str
     took_ms: int = 0
-    steps: list[Step] = field(default_factory=list)
+    scenes: list[Scene] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
     more: list[str] = field(default_factory=list)
 
@@ -83,15 +83,15 @@ class Telling:
             self.say(_PARAGRAPH(width).fill(words))
 
     def begin(self, title: str, words: str = "") -> None:
-        """Begin a step: what it is about, and what to know for it."""
-        self.account.steps.append(Step(title=title))
+        """Begin a scene: what it is about, and what to know for it."""
+        self.account.scenes.append(Scene(title=title))
         self.say("")
-        self.say(f"{len(self.account.steps)}. {title}", "bold")
+        self.say(f"{len(self.account.scenes)}. {title}", "bold")
         self.explain(words)
 
     def typed(self, command: str) -> None:
         """What is typed now."""
-        self.account.steps[-1].command = command
+        self.account.scenes[-1].command = command
         if self._pause:
             with suppress(EOFError):
                 input("   (Enter) ")
@@ -100,8 +100,8 @@ class Telling:
 
     def ended(self, status: int, output: str) -> None:
         """How what was typed ended, and what it printed, unless it printed that on the terminal itself."""
-        step = self.account.steps[-1]
-        step.status, step.output = status, output
+        scene = self.account.scenes[-1]
+        scene.status, scene.output = status, output
         if status < 0 and self.on_terminal and self._console is not None:
             # Whoever is killed leaves the cursor as it was while it worked: hidden, in the middle of a line.
             self._console.show_cursor(True)
@@ -116,5 +116,5 @@ class Telling:
             raise DemoDiffers(
                 claim=claim, found=repr(found)[:300], expected=repr(expected)[:300], folder=self.account.folder
             )
-        self.account.steps[-1].checked.append(claim)
+        self.account.scenes[-1].checked.append(claim)
         self.say(f"   ✓ {claim}", "green")
