@@ -35,7 +35,7 @@ async def ask(
 
 async def recorded(run: "Run", words: str) -> Told:
     """That something was recorded, where the run stands now, and whether anybody acts on it."""
-    from forkpoint.cli.render import owned
+    from forkpoint.cli.rows import owned
 
     row = await run.row()
     told = row.summary

@@ -29,35 +29,6 @@ class WaitTold(Struct, frozen=True, kw_only=True):
     at_ms: int
 
 
-def of_row(row: RunRow) -> dict[str, Any]:
-    """One run of a list."""
-    told = row.summary
-    return {
-        "id": row.run,
-        "title": told.title,
-        "status": told.status,
-        "agent": told.agent,
-        "turns": told.turn,
-        "steps": told.step,
-        "events": row.head,
-        "started": iso(row.started_at_ms),
-        "updated": iso(row.updated_at_ms),
-        "parent": row.parent,
-        "at": row.at if row.parent else None,
-        "labels": dict(told.labels),
-        "waits": told.waits,
-        "due": told.due,
-        "owner": row.owner,
-        "owner_alive": row.owner_alive,
-        "tokens": told.tokens,
-        "cost": told.cost,
-        "cost_unknown": told.cost_unknown,
-        "output": told.output,
-        "error": told.error,
-        "deleted": row.deleted,
-    }
-
-
 def of_wait(told: WaitTold) -> dict[str, Any]:
     """One decision that a run needs."""
     return {

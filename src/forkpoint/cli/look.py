@@ -11,10 +11,10 @@ from forkpoint.errors import CommandUnfit
 from forkpoint.ids import AtStep
 
 if TYPE_CHECKING:
+    from forkpoint.cli.choosing import EventFilter
     from forkpoint.cli.documents import WaitTold
     from forkpoint.cli.phrases import Phrase
     from forkpoint.cli.story import StepTold, Story
-    from forkpoint.cli.typed import EventFilter
     from forkpoint.events import RecordedEvent
     from forkpoint.ports import RunFilter, RunRow
     from forkpoint.state import RunState
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 async def list_runs(store: str | None, app: str | None, which: "RunFilter", *, after: int | None, limit: int) -> Told:
     """A page of runs."""
-    from forkpoint.cli.documents import of_row
+    from forkpoint.cli.rows import of_row
 
     async with reading(store, app=app) as shelf:
         if which.parent is not None:
@@ -34,7 +34,7 @@ async def list_runs(store: str | None, app: str | None, which: "RunFilter", *, a
     def view(terminal: bool) -> Iterator[Any]:
         from rich.text import Text
 
-        from forkpoint.cli.render import runs_table
+        from forkpoint.cli.rows import runs_table
 
         if not page.rows:
             yield Text("No runs match." if which != type(which)() else "No runs yet.", style="dim")
@@ -93,7 +93,7 @@ def _in_detail(items: Sequence[Any]) -> Iterator[Any]:
 
 def ending_lines(told: "Story", row: "RunRow") -> Iterator[Any]:
     """What to look at next."""
-    from forkpoint.cli.render import owned
+    from forkpoint.cli.rows import owned
 
     if told.state.seq == row.head and told.state.status == "running" and not owned(row):
         yield note_line(f"\nNobody performs it: forkpoint resume {row.run}")
@@ -254,7 +254,7 @@ async def list_waits(store: str | None, app: str | None, given: str | None) -> T
                 found += await _waits(shelf, (await shelf.reader.load(row.run)).state)
 
     def view(terminal: bool) -> Iterator[Any]:
-        from forkpoint.cli.render import wait_lines
+        from forkpoint.cli.render_waits import wait_lines
 
         if not found:
             yield note_line("Nothing waits for a decision.")

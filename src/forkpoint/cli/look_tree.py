@@ -8,13 +8,13 @@ from forkpoint.cli.opening import Shelf, now_ms, reading
 from forkpoint.cli.output import Told
 
 if TYPE_CHECKING:
-    from forkpoint.cli.render import Family
+    from forkpoint.cli.rows import Family
     from forkpoint.ports import RunRow
 
 
 async def show_tree(store: str | None, given: str | None, *, limit: int) -> Told:
     """The family of one run, or every family of the store, newest first."""
-    from forkpoint.cli.render import family_document
+    from forkpoint.cli.rows import family_document
 
     async with reading(store) as shelf:
         marked = (await shelf.row(given)).run if given else ""
@@ -25,7 +25,7 @@ async def show_tree(store: str | None, given: str | None, *, limit: int) -> Told
         families = [await _family(shelf, row) for row in roots[:limit]]
 
     def view(terminal: bool) -> Iterator[Any]:
-        from forkpoint.cli.render import family_tree
+        from forkpoint.cli.rows import family_tree
 
         for family in families:
             yield family_tree(family, now_ms=now_ms(), mark=marked)
@@ -65,7 +65,7 @@ async def _roots(shelf: Shelf, rows: "Sequence[RunRow]") -> "list[RunRow]":
 
 
 async def _family(shelf: Shelf, row: "RunRow") -> "Family":
-    from forkpoint.cli.render import Family
+    from forkpoint.cli.rows import Family
 
     top = Family(row, None)
     open_ends = [top]

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from forkpoint.ports import Journal, RunRow
     from forkpoint.runtime.reading import Reader
     from forkpoint.runtime.runtime import Runtime
+    from forkpoint.runtime.writing import PayloadCodec
 
 SHOWN_CANDIDATES = 6
 """How many runs an ambiguous beginning of an id names."""
@@ -49,14 +51,26 @@ def loaded_app(choice: AppChoice | None) -> "App":
 class Shelf:
     """A store opened for reading: nothing is performed, no agent is loaded."""
 
-    def __init__(self, journal: "Journal", reader: "Reader", choice: StoreChoice) -> None:
+    def __init__(self, journal: "Journal", choice: StoreChoice, codec: "PayloadCodec | None") -> None:
         self.journal = journal
-        self.reader = reader
         self.choice = choice
+        self._codec = codec
+
+    @cached_property
+    def reader(self) -> "Reader":
+        """What reads histories and states; a list of runs needs none, and is quicker for not loading it."""
+        from forkpoint.runtime.reading import Reader
+        from forkpoint.runtime.writing import Writer
+
+        return Reader(self.journal, Writer(codec=self._codec))
 
     async def row(self, given: str) -> "RunRow":
         """The row of the run that an id, or the beginning of just one, names."""
-        return await self.reader.row(await full_id(self.journal, given))
+        run = await full_id(self.journal, given)
+        row = await self.journal.row(run)
+        if row is None:
+            raise RunNotFound(run=run)
+        return row
 
     async def address(self, given: str) -> Address:
         """``RUN`` or ``RUN@AT`` with the whole id in place of its beginning."""
@@ -69,15 +83,13 @@ async def reading(store: str | None, *, app: str | None = None) -> AsyncIterator
 
     ``app`` is loaded only if it is given: a store whose payloads were encoded is read with its codec.
     """
-    from forkpoint.runtime.reading import Reader
-    from forkpoint.runtime.writing import Writer
     from forkpoint.stores.choosing import open_store
 
     choice = chosen_store(store).required()
     codec = loaded_app(chosen_app(app)).codec if app else None
     journal = open_store(choice.name, read_only=True)
     try:
-        yield Shelf(journal, Reader(journal, Writer(codec=codec)), choice)
+        yield Shelf(journal, choice, codec)
     finally:
         await journal.close()
 

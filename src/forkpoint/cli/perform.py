@@ -54,7 +54,7 @@ async def recover_runs(*, watch: bool, store: str | None, app: str | None, as_js
     def view(terminal: bool) -> Iterator[Any]:
         from rich.text import Text
 
-        from forkpoint.cli.render import status_text
+        from forkpoint.cli.rows import status_text
         from forkpoint.cli.words import count
 
         for row in states:

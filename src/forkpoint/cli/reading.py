@@ -75,8 +75,8 @@ def show(
     With --events, or any of --kind, --status and --text, its events are listed instead. A page keeps its events while
     the run goes on.
     """
+    from forkpoint.cli.choosing import EventFilter
     from forkpoint.cli.look import show_events, show_step, show_story
-    from forkpoint.cli.typed import EventFilter
 
     which = EventFilter(kinds=tuple(kind or ()), status=status, text=text)
     if events or which.restricts:

@@ -6,8 +6,9 @@ from rich.text import Text
 
 from forkpoint.cli.documents import WaitTold
 from forkpoint.cli.phrases import ending
-from forkpoint.cli.render import spent_line, status_text, wait_lines
-from forkpoint.cli.words import count, one_line, paragraph
+from forkpoint.cli.render_waits import wait_lines
+from forkpoint.cli.rows import status_text
+from forkpoint.cli.words import count, one_line, paragraph, spent_line
 from forkpoint.state import RunState
 
 

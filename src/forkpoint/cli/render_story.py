@@ -9,9 +9,10 @@ from rich.text import Text
 
 from forkpoint.cli.documents import WaitTold
 from forkpoint.cli.phrases import Phrase, ending, large_of, parts_text
-from forkpoint.cli.render import STYLES, plain_table, spent_line, status_text, took, wait_lines
+from forkpoint.cli.render_waits import wait_lines
+from forkpoint.cli.rows import STYLES, plain_table, status_text
 from forkpoint.cli.story import CallTold, Item, Mark, StepTold, Story, TurnBegun
-from forkpoint.cli.words import ago, called, count, full, local, one_line, paragraph, size
+from forkpoint.cli.words import ago, called, count, full, lasting, local, one_line, paragraph, size, spent_line
 from forkpoint.events import RecordedEvent
 from forkpoint.messages import CallPart, Message, Part, Reasoning, ResponsePart
 from forkpoint.messages import Text as Words
@@ -102,7 +103,7 @@ def step_lines(step: StepTold) -> Iterator[Any]:
 def _step_head(step: StepTold) -> Text:
     name = f"Step {step.number}" if step.number else "Model call"
     text = Text.assemble((f"  {name}", "bold"), (f"  @{step.ended or step.seq}", "dim"))
-    facts = [took(step.ms)]
+    facts = [lasting(step.ms)]
     if step.usage is not None:
         facts.append(f"{step.usage.total:,} tokens")
     if step.cost:
@@ -132,7 +133,7 @@ def call_line(call: CallTold) -> Text:
         text.append(f"{one_line(call.tool, 60)}({size(call.arguments_aside.size)} of arguments)")
     else:
         text.append(called(call.tool, call.arguments))
-    facts = [took(call.ms), f"attempt {call.attempts}" if call.attempts > 1 else ""]
+    facts = [lasting(call.ms), f"attempt {call.attempts}" if call.attempts > 1 else ""]
     text.append("".join(f"  {fact}" for fact in facts if fact), style="dim")
     if call.outcome is not None:
         text.append(" → ", style="dim")
@@ -175,7 +176,7 @@ def step_in_detail(step: StepTold, *, cut: int | None) -> Iterator[Any]:
 
 def _call_head(call: CallTold) -> Text:
     sign = (f"    {SIGNS.get(call.status, '?')} ", STYLES.get(call.status, "yellow"))
-    facts = [f"effect {call.effect}" if call.effect else "", f"call id {one_line(call.call, 200)}", took(call.ms)]
+    facts = [f"effect {call.effect}" if call.effect else "", f"call id {one_line(call.call, 200)}", lasting(call.ms)]
     facts.append(f"attempt {call.attempts}" if call.attempts > 1 else "")
     facts.append(f"key {one_line(call.key, 80)}" if call.key else "")
     said = " · ".join(fact for fact in facts if fact)

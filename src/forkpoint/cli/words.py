@@ -115,7 +115,9 @@ def local(at_ms: int) -> str:
 
 
 def lasting(ms: int) -> str:
-    """A duration: ``12 ms``, ``1.2 s``, ``3 min 20 s``."""
+    """A duration: ``12 ms``, ``1.2 s``, ``3 min 20 s``; nothing for none."""
+    if ms <= 0:
+        return ""
     if ms < 1000:
         return f"{ms} ms"
     if ms < 60_000:
@@ -149,3 +151,10 @@ def cost(known: float, unknown: int) -> str:
 def count(number: int, noun: str) -> str:
     """``1 step``, ``2 steps``, ``1,200 steps``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def spent_line(tokens: int, known: float, unknown: int) -> str:
+    """Tokens and cost on one line; empty for none."""
+    words = [f"{tokens:,} tokens"] if tokens else []
+    paid = cost(known, unknown)
+    return " · ".join([*words, paid] if paid else words)

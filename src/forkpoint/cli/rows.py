@@ -1,4 +1,4 @@
-"""Runs, trees and waits as tables and trees for a terminal. Pure: data in, renderables out."""
+"""Lists of runs and trees of their forks: as plain data, and for a terminal. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -7,9 +7,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from forkpoint.cli.documents import WaitTold, wait_commands
-from forkpoint.cli.phrases import ending
-from forkpoint.cli.words import ago, called, cost, count, lasting, one_line, size
+from forkpoint.cli.words import ago, count, iso, one_line
 from forkpoint.ports import RunRow
 
 STYLES: Mapping[str, str] = {
@@ -41,6 +39,35 @@ def status_text(status: str) -> Text:
 def plain_table(*, fit: bool) -> Table:
     """An empty table without lines. ``fit`` makes it as wide as the terminal."""
     return Table(box=None, expand=fit, pad_edge=False, show_edge=False, header_style="bold dim", padding=(0, 2, 0, 0))
+
+
+def of_row(row: RunRow) -> dict[str, Any]:
+    """One run of a list."""
+    told = row.summary
+    return {
+        "id": row.run,
+        "title": told.title,
+        "status": told.status,
+        "agent": told.agent,
+        "turns": told.turn,
+        "steps": told.step,
+        "events": row.head,
+        "started": iso(row.started_at_ms),
+        "updated": iso(row.updated_at_ms),
+        "parent": row.parent,
+        "at": row.at if row.parent else None,
+        "labels": dict(told.labels),
+        "waits": told.waits,
+        "due": told.due,
+        "owner": row.owner,
+        "owner_alive": row.owner_alive,
+        "tokens": told.tokens,
+        "cost": told.cost,
+        "cost_unknown": told.cost_unknown,
+        "output": told.output,
+        "error": told.error,
+        "deleted": row.deleted,
+    }
 
 
 def runs_table(rows: Sequence[RunRow], *, now_ms: int, fit: bool) -> Table:
@@ -138,52 +165,3 @@ def _node(family: Family, now_ms: int, mark: str) -> Text:
     text.append_text(status_text("deleted" if row.deleted else row.summary.status))
     text.append(f"  {count(row.summary.step, 'step')}, {ago(row.updated_at_ms, now_ms)}", style="dim")
     return text
-
-
-def wait_lines(waits: Sequence[WaitTold], *, now_ms: int, runs: bool = True) -> Iterator[Text]:
-    """Every decision that is needed: what it is about, why, and what to type."""
-    for told in waits:
-        yield _wait_head(told, now_ms, runs)
-        for line in _wait_facts(told):
-            yield Text(f"    {line}")
-        for command in wait_commands(told.run, told.wait):
-            yield Text(f"    {command}", style="cyan")
-
-
-def _wait_head(told: WaitTold, now_ms: int, runs: bool) -> Text:
-    text = Text.assemble((f"{told.run}  " if runs else "  ", "bold"), (f"effect {told.wait.effect}  ", "bold"))
-    text.append(told.wait.kind, style="yellow")
-    text.append(f"  {wait_call(told)}")
-    text.append(f"  {ago(told.at_ms, now_ms)}", style="dim")
-    return text
-
-
-def wait_call(told: WaitTold) -> str:
-    """The call that a wait is about, as people write one."""
-    holder = told.opened.holder if told.opened else None
-    aside = (getattr(holder, "aside", None) or {}).get("arguments")
-    if aside is not None:
-        return f"{one_line(told.wait.name, 60)}({size(aside.size)} of arguments)"
-    return called(told.wait.name, getattr(holder, "arguments", None), 400)
-
-
-def _wait_facts(told: WaitTold) -> list[str]:
-    facts = [told.wait.says]
-    opened = told.opened
-    if opened is not None and opened.outcome is not None and told.wait.kind in ("unknown", "inherited"):
-        facts.append(f"last attempt: {ending(opened.outcome)}")
-    if opened is not None and opened.key and told.wait.kind != "approval":
-        facts.append(f"idempotency key {one_line(opened.key)}, attempt {opened.attempt}")
-    return facts
-
-
-def spent_line(tokens: int, known: float, unknown: int) -> str:
-    """Tokens and cost on one line; empty for none."""
-    words = [f"{tokens:,} tokens"] if tokens else []
-    paid = cost(known, unknown)
-    return " · ".join([*words, paid] if paid else words)
-
-
-def took(ms: int) -> str:
-    """A duration, or nothing for none."""
-    return lasting(ms) if ms else ""
