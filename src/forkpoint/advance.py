@@ -14,7 +14,7 @@ from forkpoint.events import (
     RunPaused,
     StateChanged,
 )
-from forkpoint.outcomes import Failed, Succeeded, Unknown
+from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
 from forkpoint.pieces import Open
 from forkpoint.recover import rule, spent
 from forkpoint.state import RunState
@@ -78,6 +78,8 @@ def plan(state: RunState, command: Plan) -> Events:
     if state.interrupting or state.stopped:
         return ()
     places = [place for place, slot in enumerate(state.batch) if slot.effect == 0 and slot.answer is None]
+    if len(places) != len(command.plans):
+        return ()  # the calls were planned before somebody interrupted, and are not to be made any more
     entries = state.transcript.entries
     message = entries[len(entries) - 1].seq if len(entries) else state.seq
     events: list[Event] = []
@@ -149,7 +151,9 @@ def _is_summary(effect: Effect) -> bool:
 
 
 def found(state: RunState, command: Found) -> Events:
-    """Record what a probe found out. Without attempts left, ``not_occurred`` is a failure."""
+    """Record what a probe found out. ``not_occurred`` ends an effect that may not be tried again: one that was
+    called off, or has no attempts left. One that a parent run left open is held, because only a person may have it
+    performed here."""
     opened = state.effects.get(command.effect)
     if opened is None or opened.phase != "probe":
         return ()
@@ -160,11 +164,16 @@ def found(state: RunState, command: Found) -> Events:
         outcome=command.outcome,
         note=command.note,
     )
-    if command.finding == "not_occurred" and opened.owner is None and spent(opened):
-        failed = Failed(error="Lost", text=f"gave up after {opened.attempt} attempts; none took effect")
-        ended = EffectSettled(effect=command.effect, outcome=failed, attempt=opened.attempt, call=opened.call)
-        return (result, ended)
-    return (result,)
+    if command.finding != "not_occurred" or opened.owner is not None:
+        return (result,)
+    ended: Outcome
+    if state.interrupting or state.stopped:
+        ended = Cancelled(reason="interrupted; the tool's own probe found that it did not take effect")
+    elif spent(opened):
+        ended = Failed(error="lost", text=f"gave up after {opened.attempt} attempts; none took effect")
+    else:
+        return (result,)
+    return (result, EffectSettled(effect=command.effect, outcome=ended, attempt=opened.attempt, call=opened.call))
 
 
 def recover(state: RunState, now_ms: int) -> Events:

@@ -10,6 +10,7 @@ NOTE = {"forkpoint": "note"}
 """Marks a message that Forkpoint put in, so that no reader takes it for a person's words."""
 
 NOT_ANSWERED = "outcome unknown: the call has no recorded result"
+NOT_YET = "not performed yet"
 NOT_RUN = "cancelled before it ran"
 LEFT_OPEN = "left open in the parent run; it was not performed here"
 WITHDRAWN = "interrupted: the question was withdrawn"
@@ -64,8 +65,21 @@ def decision(tool: str, effect: int, finding: str, *, source: str, actor: str | 
 
 def contradicted(tool: str, effect: int, decided: str, late: Succeeded | Failed) -> str:
     """The sentence for a late result that disagrees with what was decided."""
-    ended = "succeeded" if isinstance(late, Succeeded) else f"failed with {late.error}"
-    return f"{tool} (effect {effect}) was decided as {decided}, but a late result says that it {ended}."
+    return f"{tool} (effect {effect}) was decided as {decided}, but a late result says that it {ending(late)}."
+
+
+def afterwards(said: str, outcome: Succeeded | Failed) -> str:
+    """``said`` with an outcome that came when the call had its answer already."""
+    return f"{said} It {ending(outcome)}."
+
+
+def ending(outcome: Succeeded | Failed) -> str:
+    """How a call ended, in a few words: its result where that is short enough to be told in a sentence."""
+    if isinstance(outcome, Failed):
+        return f"failed with {outcome.error}: {outcome.text}" if outcome.text else f"failed with {outcome.error}"
+    if outcome.aside:
+        return "succeeded, with a result that is too large to repeat here"
+    return f"succeeded with {as_text(outcome.value)}"
 
 
 def edited(tool: str, arguments: str, actor: str | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from forkpoint._canon import content_digest
 from forkpoint._word import Holder, Ref
@@ -22,7 +22,8 @@ def set_aside(word: S, limit: int) -> tuple[S, dict[str, bytes]]:
     def out(held: Holder) -> Holder:
         large = {}
         for name in held.LARGE:
-            data = _encode(getattr(held, name))
+            value = getattr(held, name)
+            data = b"" if value is UNSET else _encode(value)
             if len(data) > limit:
                 digest = content_digest(data)
                 blobs[digest] = data

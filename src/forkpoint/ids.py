@@ -13,6 +13,7 @@ RunId = NewType("RunId", str)
 EffectId = NewType("EffectId", int)
 """An effect is named by the ``seq`` of the event that requested it."""
 
+_NUMBER = re.compile(r"[0-9]{1,18}\Z")
 _RUN_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?\Z")
 
 
@@ -94,11 +95,11 @@ def parse_address(text: str) -> Address:
 def parse_where(text: str) -> Where:
     """The moment that ``12``, ``step:3``, ``turn:2`` or ``before:CALL`` names. Raises ``fork.bad-address``."""
     kind, colon, value = text.partition(":")
-    if not colon and kind.isascii() and kind.isdigit():
+    if not colon and _NUMBER.match(kind):
         return AtSeq(int(kind))
     if kind == "before" and value:
         return BeforeCall(value)
-    if kind in ("step", "turn") and value.isascii() and value.isdigit():
+    if kind in ("step", "turn") and _NUMBER.match(value):
         return AtStep(int(value)) if kind == "step" else AtTurn(int(value))
     raise BadAddress(given=text[:200])
 

@@ -77,8 +77,9 @@ def rule(
 
     ``doubtful`` and ``transient`` are about an error; ``calling_off`` says that no attempt may follow.
     """
-    if isinstance(outcome, Succeeded | Cancelled):
+    if isinstance(outcome, Succeeded | Cancelled) or (isinstance(outcome, Failed) and outcome.happened):
         return Ruling(outcome)
+    doubtful = doubtful or isinstance(outcome, Unknown)
     lost = isinstance(outcome, Unknown) and outcome.because == "lost"
     if isinstance(opened.effect, ModelCall):
         return _model(opened, outcome, lost or transient, now_ms, after_ms, calling_off)
@@ -88,15 +89,12 @@ def rule(
                 return Ruling(_as_failed(outcome))
             return Ruling(Cancelled(reason="interrupted")) if calling_off else _again(opened, outcome, now_ms, 0)
         case Recovery.RETRY:
-            if calling_off:
-                return Ruling(_as_unknown(outcome) if lost or doubtful else outcome)
-            if not (lost or doubtful or transient):
-                return Ruling(_as_failed(outcome))
-            return _again(opened, outcome, now_ms, 0 if lost else _backoff(opened, after_ms))
+            ended = _as_unknown(outcome) if doubtful else outcome
+            if calling_off or not (doubtful or transient):
+                return Ruling(ended)
+            return _again(opened, ended, now_ms, 0 if lost else _backoff(opened, after_ms))
         case Recovery.RECONCILE:
-            if doubtful or isinstance(outcome, Unknown):
-                return Ruling(_as_unknown(outcome), then="probe")
-            return Ruling(outcome)
+            return Ruling(_as_unknown(outcome), then="probe") if doubtful else Ruling(outcome)
         case Recovery.HOLD:
             return Ruling(_as_unknown(outcome) if doubtful else outcome)
 
@@ -106,7 +104,9 @@ def spent(opened: Open) -> bool:
     return opened.attempt >= opened.effect.attempts
 
 
-def _model(opened: Open, outcome: Outcome, again: bool, now_ms: int, after_ms: int | None, calling_off: bool) -> Ruling:
+def _model(
+    opened: Open, outcome: Failed | Unknown, again: bool, now_ms: int, after_ms: int | None, calling_off: bool
+) -> Ruling:
     if calling_off:
         return Ruling(Cancelled(reason="interrupted"))
     if not again:
@@ -115,7 +115,7 @@ def _model(opened: Open, outcome: Outcome, again: bool, now_ms: int, after_ms: i
     return _again(opened, outcome, now_ms, 0 if lost else _backoff(opened, after_ms))
 
 
-def _again(opened: Open, outcome: Outcome, now_ms: int, wait_ms: int) -> Ruling:
+def _again(opened: Open, outcome: Failed | Unknown, now_ms: int, wait_ms: int) -> Ruling:
     if spent(opened):
         return Ruling(_as_spent(opened, outcome))
     return Ruling(outcome, then="retry", retry_at_ms=now_ms + wait_ms)
@@ -126,21 +126,20 @@ def _backoff(opened: Open, after_ms: int | None) -> int:
     return max(wait_ms, after_ms or 0)
 
 
-def _as_failed(outcome: Outcome) -> Outcome:
+def _as_failed(outcome: Failed | Unknown) -> Failed:
     if isinstance(outcome, Unknown):
-        return Failed(error=outcome.because, text=outcome.text or f"no result: {outcome.because}")
+        return Failed(error=outcome.because, text=outcome.text)
     return outcome
 
 
-def _as_unknown(outcome: Outcome) -> Outcome:
+def _as_unknown(outcome: Failed | Unknown) -> Unknown:
     if isinstance(outcome, Failed):
         because: Literal["timeout", "connection"] = "timeout" if "Timeout" in outcome.error else "connection"
         return Unknown(because=because, text=f"{outcome.error}: {outcome.text}")
     return outcome
 
 
-def _as_spent(opened: Open, outcome: Outcome) -> Failed:
-    last = outcome.text if isinstance(outcome, Failed | Unknown) else ""
-    error = outcome.error if isinstance(outcome, Failed) else "Lost"
+def _as_spent(opened: Open, outcome: Failed | Unknown) -> Failed:
+    failed = _as_failed(outcome)
     said = f"gave up after {opened.attempt} attempts"
-    return Failed(error=error, text=f"{said}: {last}" if last else said)
+    return Failed(error=failed.error, text=f"{said}: {failed.text}" if failed.text else said)

@@ -5,6 +5,7 @@ word for word.
 """
 
 from forkpoint import answers
+from forkpoint.definition import Compaction
 from forkpoint.effects import ModelCall
 from forkpoint.messages import Message, Text, user
 from forkpoint.outcomes import Succeeded
@@ -28,17 +29,14 @@ def wanted(state: RunState) -> bool:
 def replaced(state: RunState) -> int:
     """How many of the first messages a summary would stand for; 0 if there is nothing to gain.
 
-    Cuts only before a model's message that is followed by at least ``keep_steps - 1`` more of them.
+    Cuts only before a model's message that is followed by at least ``keep_steps - 1`` more of them. The policy
+    may have gone with another definition of the agent while a summary was being written; then the default is kept.
     """
-    policy = state.agent.compaction
-    if policy is None:
-        return 0
+    policy = state.agent.compaction or Compaction(after_tokens=0)
     steps_left = policy.keep_steps
     entries = state.transcript.entries
     for place in range(len(entries) - 1, -1, -1):
         if entries[place].message.role == "assistant":
-            if steps_left == 0:
-                return 0
             steps_left -= 1
             if steps_left == 0:
                 return place + state.transcript.cold

@@ -73,7 +73,16 @@ def _answer(slot: Slot, opened: Open | None) -> Message:
         return slot.answer
     if opened is not None and opened.answer is not None:
         return opened.answer
-    return answers.placeholder(slot.call, answers.NOT_RUN if slot.effect < 0 else answers.NOT_ANSWERED)
+    return answers.placeholder(slot.call, _known(slot, opened))
+
+
+def _known(slot: Slot, opened: Open | None) -> str:
+    """What is known of a call that has no answer."""
+    if slot.effect < 0:
+        return answers.NOT_RUN
+    if opened is None or opened.phase == "requested":
+        return answers.NOT_YET
+    return answers.LEFT_OPEN if opened.phase == "held" else answers.NOT_ANSWERED
 
 
 def request_digest(state: "RunState", added: Iterable[int | Message]) -> str:
