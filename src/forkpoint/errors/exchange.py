@@ -68,13 +68,23 @@ class ImportAltered(ForkpointError):
 
     code = "import.altered"
     kind = "data"
-    says = "{where} is not as it was exported: {detail}; nothing of run {run} was written after event {seq}"
+    says = "{where} is not as it was exported: {detail}; nothing was written"
     why = "Each event's digest covers it and everything before it, and here they do not fit."
     fix = "Export the run again; events cannot be edited in an export."
     where: str
+    detail: str
+
+
+class ImportSecret(ForkpointError):
+    """An exported journal holds the value of a secret that is registered here."""
+
+    code = "import.secret"
+    kind = "data"
+    says = "Event {seq} of run {run} holds the value of a registered secret; nothing was written"
+    why = "No secret's value may come into a store, and an event cannot be changed without breaking its digest."
+    fix = "Register the secret where the run is performed, and export a run that was recorded under it."
     run: str
     seq: int
-    detail: str
 
 
 class ImportOtherRun(ForkpointError):

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from forkpoint.errors import RunExists
 from forkpoint.exchange.conversation import Conversation, Repair
-from forkpoint.exchange.reading_chats import import_conversations
+from forkpoint.exchange.journal_in import ELSEWHERE, import_journal
+from forkpoint.exchange.reading_chats import file_bytes, import_conversations
 from forkpoint.exchange.recording import Recording, recorded
 from forkpoint.ids import check_run_id
 from forkpoint.ports import Append
@@ -67,18 +68,41 @@ async def import_file(
 ) -> ImportReport:
     """Every conversation of a file as a run, each written whole or not at all, in the file's order.
 
+    ``openai-chat`` and ``tau-bench`` are recorded conversations; ``forkpoint`` is a run that was exported exactly, with
+    the past that it shares (``agent``, ``labels`` and ``again`` do not apply: a journal is what it is).
+
     A run's id follows from what the conversation says, so that importing a file again changes nothing; ``again``
     makes new runs of it. ``agent`` is the name that the runs record: fork one, and an agent of that name in this
     process goes on with it (``resume(accept_changes=True)``). ``labels`` are added to those that the file gives.
     Raises ``import.no-file``, ``import.not-json``, ``import.not-chat``, ``import.unknown-format``, ``run.exists`` if
-    an id names another run, and the ``store.*`` errors; a file that is refused writes nothing.
+    an id names another run, ``import.altered``, ``import.secret``, ``import.other-run`` and the ``store.*`` errors; a
+    file that is refused writes nothing.
     """
+    if format == "forkpoint":
+        return await _journal(edge, source)
     conversations = import_conversations(source, format)
     seen: Counter[str] = Counter()
     done = []
     for conversation in conversations:
         seen[conversation.digest] += 1
         done.append(await _bring_in(edge, conversation, agent, labels or {}, seen[conversation.digest], again))
+    return ImportReport(runs=tuple(done))
+
+
+async def _journal(edge: Edge, source: str | Path | bytes) -> ImportReport:
+    data = source if isinstance(source, bytes) else file_bytes(source)
+    done = []
+    for stood in await import_journal(edge, data):
+        row = await edge.reader.row(stood.run)
+        done.append(
+            Imported(
+                run=stood.run,
+                where=f"events to {row.head}",
+                steps=row.summary.step,
+                already=not stood.written,
+                repairs=(Repair(None, f"paused: {ELSEWHERE}"),) if stood.paused else (),
+            )
+        )
     return ImportReport(runs=tuple(done))
 
 

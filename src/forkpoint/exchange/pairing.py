@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from forkpoint.exchange.conversation import MARK, Input, Item, Repair, Response, Result
-from forkpoint.exchange.parts import as_text
+from forkpoint.exchange.conversation import Input, Item, Repair, Response, Result
+from forkpoint.exchange.parts import parts_of_content, with_beside
 from forkpoint.exchange.spoken import Spoken
 from forkpoint.messages import CallPart, Message, Text
 
@@ -126,8 +126,8 @@ class _Pairing:
         beside = {"role": spoken.role}
         beside |= {"tool_call_id": spoken.call} if spoken.call else {}
         beside |= {"name": spoken.tool} if spoken.tool else {}
-        part = Text(content=as_text(spoken.value), extra={MARK: {"message": beside}})
-        self._items.append(Input((part,), spoken.index))
+        parts, _ = parts_of_content(spoken.value)
+        self._items.append(Input(tuple(with_beside(parts, {"message": beside})), spoken.index))
 
     def done(self) -> Paired:
         """Everything that was taken in."""

@@ -7,6 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from forkpoint.errors import ValueNotJson
 from forkpoint.exchange.conversation import MARK
 from forkpoint.messages import BlobPart, FilePart, Part, Text, UriPart
@@ -105,6 +107,14 @@ def _rest(item: dict[str, Any], field: str, typed: bool) -> dict[str, Any] | Non
     return {MARK: rest} if rest else None
 
 
+def with_beside(parts: list[Part], beside: dict[str, Any]) -> list[Part]:
+    """``parts`` with what their message says beside them, kept in the first one's ``extra``."""
+    if not beside:
+        return parts
+    head, *tail = parts or [Text(content="")]
+    return [replace(head, extra={**(head.extra or {}), MARK: {**marked(head), **beside}}), *tail]
+
+
 def marked(part: Part) -> dict[str, Any]:
     """What the file said beside a part that came from one."""
     found = (part.extra or {}).get(MARK)
@@ -124,6 +134,8 @@ def content_of(parts: Sequence[Part]) -> str | list[dict[str, Any]] | None:
 def _item(part: Part) -> dict[str, Any] | None:
     rest = {key: value for key, value in marked(part).items() if key not in ("role", "message", "part")}
     match part:
+        case Text() if marked(part).get("part") == "json":
+            return _as_it_was(part.content)
         case Text():
             if rest.get("type") == "refusal":
                 return {**rest, "refusal": part.content}
@@ -136,6 +148,15 @@ def _item(part: Part) -> dict[str, Any] | None:
             return {"type": "file", **rest, "file": {**rest.get("file", {}), "file_id": part.file_id}}
         case _:
             return None
+
+
+def _as_it_was(content: str) -> dict[str, Any]:
+    """A content part that was kept as JSON text."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"type": "text", "text": content}
 
 
 def _blob_item(part: BlobPart, rest: dict[str, Any]) -> dict[str, Any]:

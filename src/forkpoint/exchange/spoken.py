@@ -7,11 +7,10 @@ import json
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from forkpoint.errors import ImportNotChat
 from forkpoint.exchange.conversation import MARK
-from forkpoint.exchange.parts import as_text, parts_of_content, storable
+from forkpoint.exchange.parts import as_text, parts_of_content, storable, with_beside
 from forkpoint.messages import CallPart, Message, Part, Reasoning, Text
 
 _FINISH = {"tool_calls": "tool_call", "function_call": "tool_call"}
@@ -66,17 +65,12 @@ def _said(raw: dict[str, Any], index: int, role: str) -> Spoken:
         beside["role"] = role
     if role not in ("user", "system", "developer"):
         remarks.append(f"nobody knows the role {role!r}; taken as an input marked with it")
-    return Spoken(index=index, role=role, parts=tuple(_beside(parts, beside)), remarks=tuple(remarks))
-
-
-def _beside(parts: list[Part], beside: dict[str, Any]) -> list[Part]:
-    """``parts`` with what their message says beside them, kept in the first one's ``extra``."""
-    if not beside:
-        return parts
-    head, *tail = parts or [Text(content="")]
-    extra = {**(head.extra or {})}
-    extra[MARK] = {**extra.get(MARK, {}), "message": beside}
-    return [replace(head, extra=extra), *tail]
+    return Spoken(
+        index=index,
+        role=role,
+        parts=tuple(with_beside(parts, {"message": beside} if beside else {})),
+        remarks=tuple(remarks),
+    )
 
 
 def _answer(raw: dict[str, Any], index: int, role: str) -> Spoken:
@@ -119,7 +113,7 @@ def _assistant(raw: dict[str, Any], index: int) -> Spoken:
     return Spoken(
         index=index,
         role="assistant",
-        parts=tuple(_beside([*thoughts, *parts, *calls], beside)),
+        parts=tuple(with_beside([*thoughts, *parts, *calls], {"message": beside} if beside else {})),
         finish_reason=_FINISH.get(reason, reason) if isinstance(reason, str) else None,
         remarks=(*remarks, *more),
     )

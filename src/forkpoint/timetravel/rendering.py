@@ -87,7 +87,7 @@ def comparison_text(found: Comparison) -> str:
 def _from_difference(a: str, b: str) -> tuple[str, str]:
     """Two texts from shortly before where they differ, if that lies beyond what a line shows."""
     equal = next((place for place, (one, two) in enumerate(zip(a, b, strict=False)) if one != two), min(len(a), len(b)))
-    if equal < WIDTH - LEAD or len(a) <= WIDTH and len(b) <= WIDTH:
+    if equal < WIDTH - LEAD or (len(a) <= WIDTH and len(b) <= WIDTH):
         return a, b
     return f"…{a[equal - LEAD :]}", f"…{b[equal - LEAD :]}"
 
