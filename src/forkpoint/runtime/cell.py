@@ -12,7 +12,7 @@ from msgspec import Struct
 from forkpoint.commands import Answer, AnyCommand, Found, Late, Resolve, Send, Settle
 from forkpoint.decide import decide
 from forkpoint.effects import ToolCall
-from forkpoint.errors import JournalConflict
+from forkpoint.errors import ForkpointError, JournalConflict
 from forkpoint.events import EffectRequested, Event, RecordedEvent, needs_lease
 from forkpoint.folding import fold
 from forkpoint.messages import CallPart
@@ -72,10 +72,10 @@ class Cell:
             if self._state is None:
                 await self._read_on()
             if self._loaded is not None and self.state.transcript.cold:
-                cold = self._loaded
+                cold, before = self._loaded, self.state.transcript
                 whole = await self.edge.reader.thaw(Loaded(state=self.state, digest=self.digest, frozen=cold.frozen))
                 self._state, self._loaded = whole, None
-                if cold.frozen is not None and not cold.state.transcript.patched:
+                if cold.frozen is not None and not (before.patched or before.cut):
                     head = whole.transcript.entries.first(cold.frozen.size)
                     self._anchor = Anchor(cold.frozen.run, cold.frozen.seq, head)
             return self.state
@@ -90,11 +90,9 @@ class Cell:
             if self._state is None:
                 await self._read_on()
             while True:
-                draft = self._draft(commands, careful=False)
+                draft = self._drafted(commands)
                 if not draft.recorded:
                     return ()
-                if self.edge.writer.needs_care(draft):
-                    draft = self._draft(commands, careful=True)
                 try:
                     await self.edge.journal.append(self._append(draft, lease))
                 except JournalConflict:
@@ -102,6 +100,15 @@ class Cell:
                     continue
                 self._believe(draft)
                 return tuple(draft.recorded)
+
+    def _drafted(self, commands: Sequence[AnyCommand]) -> Draft:
+        """What the commands bring about, with secrets by name."""
+        try:
+            draft = self._draft(commands, careful=False)
+        except ForkpointError:
+            # What is on record has secrets by name: only a command that has them so can be seen to be the same.
+            return self._draft(commands, careful=True)
+        return self._draft(commands, careful=True) if self.edge.writer.needs_care(draft) else draft
 
     def _draft(self, commands: Sequence[AnyCommand], *, careful: bool) -> Draft:
         state = self.state

@@ -6,6 +6,7 @@ it is appended.
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,7 @@ from forkpoint.pieces import Open
 from forkpoint.ports import ModelProgress, ModelUnavailable
 from forkpoint.runtime.calls import Control, run_tool
 from forkpoint.runtime.edges import Equipment
-from forkpoint.runtime.progress import Progress
+from forkpoint.runtime.progress import Progress, Telling
 from forkpoint.runtime.reading import Reader
 from forkpoint.runtime.requests import Requests, normal_response
 from forkpoint.state import RunState
@@ -43,18 +44,25 @@ class Bench(Struct, frozen=True, kw_only=True):
     reader: Reader
     report: Report
 
+    def telling(self, state: RunState, opened: Open, tool: str = "") -> Telling:
+        """Where the notices of one effect go."""
+        blank = Progress(run=state.run, effect=opened.seq, tool=tool)
+        return Telling(self.report, self.equipment.secrets, blank)
+
 
 async def ask_model(bench: Bench, state: RunState, opened: Open, control: Control) -> Settle:
     """Ask the model for ``opened``; how that ended, as the command to record it."""
     assert isinstance(opened.effect, ModelCall)
     began = time.monotonic()
     said: list[str] = []
+    telling = bench.telling(state, opened)
 
     def progress(piece: ModelProgress) -> None:
         said.append(piece.text)
-        bench.report(Progress(run=state.run, effect=opened.seq, text=piece.text, reasoning=piece.reasoning))
+        telling.tell(piece.text, piece.reasoning)
 
     def settle(outcome: Outcome, **more: Any) -> Settle:
+        telling.end()
         ms = int((time.monotonic() - began) * 1000)
         return Settle(effect=opened.seq, attempt=opened.attempt, outcome=outcome, ms=ms, **more)
 
@@ -93,14 +101,16 @@ async def call_tool(bench: Bench, state: RunState, opened: Open, control: Contro
         raise ToolGone(run=state.run, tool=opened.name, effect=opened.seq)
     began = time.monotonic()
     changes: tuple[dict[str, Any], tuple[str, ...]] = ({}, ())
+    telling = bench.telling(state, opened, opened.name)
 
     def settle(outcome: Outcome, **more: Any) -> Settle:
+        telling.end()
         ms = int((time.monotonic() - began) * 1000)
         return Settle(effect=opened.seq, attempt=opened.attempt, outcome=outcome, ms=ms, **more)
 
     holder = await bench.reader.whole(opened.holder) if opened.holder.aside else opened.holder
     arguments = tool.convert(bench.equipment.reveal(holder.arguments))  # type: ignore[union-attr]
-    ctx = _context(bench, state, opened, control)
+    ctx = _context(bench, state, opened, control, telling)
     if control.why is not None:
         return settle(Cancelled(reason=NOT_RUN))
     try:
@@ -129,9 +139,14 @@ def _usable(bench: Bench, tool: Any, result: Any) -> Outcome:
         return Failed(error=type(error).__name__, text=_short(str(error)), happened=True)
 
 
-def _context(bench: Bench, state: RunState, opened: Open, control: Control) -> ToolContext:
+def _context(bench: Bench, state: RunState, opened: Open, control: Control, telling: Telling) -> ToolContext:
+    loop, here = asyncio.get_running_loop(), threading.get_ident()
+
     def report(text: str) -> None:
-        bench.report(Progress(run=state.run, effect=opened.seq, text=text, tool=opened.name))
+        if threading.get_ident() == here:
+            telling.tell(text)
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(telling.tell, text)
 
     return ToolContext(
         run_id=state.run,
@@ -152,7 +167,8 @@ async def probe_tool(bench: Bench, state: RunState, opened: Open, control: Contr
     holder = await bench.reader.whole(opened.holder) if opened.holder.aside else opened.holder
     arguments = tool.convert(bench.equipment.reveal(holder.arguments))  # type: ignore[union-attr]
     try:
-        finding = await tool.find(_context(bench, state, opened, control), arguments)
+        telling = bench.telling(state, opened, opened.name)
+        finding = await tool.find(_context(bench, state, opened, control, telling), arguments)
         if isinstance(finding, Occurred):
             value = to_json(finding.output)
             return Found(effect=opened.seq, finding="occurred", outcome=Succeeded(value=value))

@@ -97,7 +97,16 @@ class Registry:
     def differences(self, state: RunState) -> tuple[str, ...]:
         """How the agent here differs from the run's recorded one, leaving out what a fork's patch set."""
         expected = self.agent(state.agent.name).record()
-        return differences(state.agent, overridden(expected, state, self.extra))
+        return differences(state.agent, self._written(overridden(expected, state, self.extra)))
+
+    def record(self, name: str) -> AgentRecord:
+        """The definition of that name as a run records it: its secrets by name. Raises ``agent.missing``."""
+        return self._written(self.agent(name).record())
+
+    def _written(self, record: AgentRecord) -> AgentRecord:
+        if self._secrets is None or not self._secrets.occurs_in(_encode(record)):
+            return record
+        return msgspec.convert(self._secrets.mask_written(msgspec.to_builtins(record)), AgentRecord)
 
     def _extra(self, state: RunState) -> dict[str, Tool[..., Any]]:
         names = {record.name for record in state.agent.tools}

@@ -4,6 +4,9 @@ from collections import deque
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from forkpoint.secrets import Secrets
 
 KEEP = 1024
 """How many notices a watcher that does not look may fall behind before the oldest are dropped."""
@@ -17,6 +20,36 @@ class Progress(Struct, frozen=True, kw_only=True):
     text: str = ""
     reasoning: str = ""
     tool: str = ""
+
+
+class Telling:
+    """One effect's notices on their way to whoever watches: a secret shows in none, nor in several put together.
+
+    What may be the beginning of a secret is held back until more comes, or ``end``.
+    """
+
+    __slots__ = ("_blank", "_reasoning", "_report", "_text")
+
+    def __init__(self, report: Callable[[Progress], None], secrets: Secrets | None, blank: Progress) -> None:
+        self._report = report
+        self._blank = blank
+        self._text = secrets.stream() if secrets is not None else None
+        self._reasoning = secrets.stream() if secrets is not None else None
+
+    def tell(self, text: str, reasoning: str = "") -> None:
+        """The next piece."""
+        if self._text is not None and self._reasoning is not None:
+            text, reasoning = self._text.feed(text), self._reasoning.feed(reasoning)
+        self._send(text, reasoning)
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        if self._text is not None and self._reasoning is not None:
+            self._send(self._text.flush(), self._reasoning.flush())
+
+    def _send(self, text: str, reasoning: str) -> None:
+        if text or reasoning:
+            self._report(replace(self._blank, text=text, reasoning=reasoning))
 
 
 class Inbox:

@@ -102,8 +102,8 @@ class Runtime:
         """
         definition = self._registry.agent(agent if isinstance(agent, str) else agent.name)
         command = Start(
-            agent=definition.record(),
-            input=None if input is None else parts_of(input),
+            agent=self._registry.record(definition.name),
+            input=None if input is None else self._from_outside(input),
             labels=dict(labels) if labels else None,
             limits=limits or definition.limits,
             workspace=workspace,
@@ -115,6 +115,9 @@ class Runtime:
         if perform:
             await self.perform(cell, accept_changes=False)
         return run
+
+    def _from_outside(self, input: str | Part | Message | Sequence[Part]) -> tuple[Part, ...]:
+        return self.edge.writer.from_outside(InputReceived(parts=parts_of(input))).parts
 
     async def _begin(self, name: str, command: Start) -> Cell:
         draft = Draft(run=name, state=None, after=0, digest=bytes(32), at_ms=self.edge.clock.now_ms())
@@ -231,7 +234,7 @@ class Runtime:
             return
         if not accept_changes:
             raise AgentDiffers(run=cell.run, differences="; ".join(found))
-        now = self._registry.agent(cell.state.agent.name).record()
+        now = self._registry.record(cell.state.agent.name)
         await cell.submit(ChangeAgent(agent=now, differences=found))
 
     def know(self, patch: Patch) -> None:
