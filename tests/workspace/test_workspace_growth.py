@@ -40,7 +40,7 @@ def test_a_turn_that_changes_one_file_adds_that_file_and_the_folders_above_it(
         assert (recorder._store.stored_bytes - before) / turns < 8_000
 
 
-def test_a_store_with_few_turns_kept_stops_growing(place: Place, hands: FolderHands) -> None:
+def test_a_store_that_is_pruned_now_and_then_stops_growing(place: Place, hands: FolderHands) -> None:
     paths = tree(hands, 100)
     with place.recorder(keep_turns=5) as recorder:
         sizes = []
@@ -48,6 +48,8 @@ def test_a_store_with_few_turns_kept_stops_growing(place: Place, hands: FolderHa
             hands.write(paths[turn], os.urandom(20_000))
             hands.write(paths[turn - 1], b"small again") if turn else None
             recorder.snapshot(turn=turn)
+            if turn % 10 == 9:
+                recorder.prune()
             sizes.append(recorder._store.stored_bytes)
         assert max(sizes) < 20_000 * 20
 

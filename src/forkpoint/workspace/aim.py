@@ -19,13 +19,15 @@ def aim(
     """
     if (target is None) == (turn is None):
         raise ValueError("a rewind names either a tree or a turn")
-    at = _at_tree(rows, target) if target is not None else _before_turn(rows, floor, turn or 0)
+    at = _at_tree(rows, floor, target) if target is not None else _before_turn(rows, floor, turn or 0)
     return rows[at].tree, points(rows[at + 1 :])
 
 
-def _at_tree(rows: Sequence[SnapshotEntry], target: TreeId) -> int:
+def _at_tree(rows: Sequence[SnapshotEntry], floor: int, target: TreeId) -> int:
     at = max((i for i, row in enumerate(rows) if row.tree == target), default=None)
     if at is None:
+        if floor:
+            raise SnapshotPruned(wanted=target, floor=floor)
         raise SnapshotNotFound(wanted=target, kept=listed(rows))
     return at
 

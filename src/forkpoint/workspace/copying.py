@@ -9,15 +9,18 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from threading import Lock
 
 import msgspec
 
 from forkpoint.errors.files import WorkspaceFolderTaken, WorkspaceUnreachable
 from forkpoint.workspace.disk import Disk
 from forkpoint.workspace.memo import FolderMemo, Leaf, stamp_of
+from forkpoint.workspace.reading import Readers
 from forkpoint.workspace.restore import write_file
-from forkpoint.workspace.tree import Entries, Entry, File, Folder, Link, Load, Unheld, join
+from forkpoint.workspace.tree import Entries, File, Folder, Link, Load, Unheld, join
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,22 +50,23 @@ class Copying:
         self._files = self._size = self._cloned = self._copied = 0
         self._not_held: list[bytes] = []
         self._may_clone = True
+        self._counting = Lock()
 
     def write(self, root: Folder, folder: Path) -> Copied:
         """Make ``folder``. Raises ``workspace.folder-taken``, ``workspace.unreachable``."""
         if folder.is_symlink() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
             raise WorkspaceFolderTaken(path=str(folder))
-        partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+        unfinished = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            partial.mkdir(mode=0o700)
-            self._write_all(root, partial)
-            partial.rename(folder)
+            unfinished.mkdir(mode=0o700)
+            self._write_all(root, unfinished)
+            unfinished.rename(folder)
         except OSError as error:
-            _remove(partial)
+            _remove(unfinished)
             raise WorkspaceUnreachable(path=str(folder), reason=str(error)) from error
         except BaseException:
-            _remove(partial)
+            _remove(unfinished)
             raise
         return Copied(
             files=self._files,
@@ -72,35 +76,60 @@ class Copying:
             not_held=tuple(sorted(self._not_held)),
         )
 
-    def _write_all(self, root: Folder, partial: Path) -> None:
-        base = self._disk.open_root(os.fsencode(partial))
+    def _write_all(self, root: Folder, unfinished: Path) -> None:
+        base = self._disk.open_root(os.fsencode(unfinished))
         modes: list[tuple[bytes, int]] = []
+        readers = Readers(self._disk)
         try:
             todo: list[tuple[bytes, Folder, FolderMemo | None]] = [(b"", root, self._memo)]
             while todo:
                 path, folder, memo = todo.pop()
                 modes.append((path, folder.mode))
                 entries = self._load(folder.digest)
-                self._write_folder(base, path, entries, memo)
+                at = self._disk.open_path(path.split(b"/") if path else [], base)
+                try:
+                    self._write_others(at, path, entries)
+                    readers.submit(partial(self._write_files, path, entries, memo), at, _nothing)
+                finally:
+                    self._disk.close(at)
                 for name, entry in entries.items():
                     if type(entry) is Folder:
                         inner = memo.folders.get(name) if memo is not None else None
                         todo.append((join(path, name), entry, inner))
+            readers.finish(_nothing)
             for path, mode in sorted(modes, reverse=True):
                 self._set_mode(base, path, mode)
         finally:
+            readers.close()
             self._disk.close(base)
 
-    def _write_folder(self, base: int, path: bytes, entries: Entries, memo: FolderMemo | None) -> None:
-        names = path.split(b"/") if path else []
-        at = self._disk.open_path(names, base)
-        source = self._open_source(names) if memo is not None else None
+    def _write_others(self, at: int, path: bytes, entries: Entries) -> None:
+        """Make the folders and links in a folder."""
+        for name, entry in entries.items():
+            match entry:
+                case Folder():
+                    self._disk.mkdir(name, at)
+                case Link(target=target):
+                    self._disk.symlink(target, name, at)
+                case Unheld():
+                    self._not_held.append(join(path, name))
+                case File():
+                    continue
+
+    def _write_files(self, path: bytes, entries: Entries, memo: FolderMemo | None, at: int) -> None:
+        """Write the files in a folder; two folders at once, because the kernel does most of it."""
+        source = self._open_source(path.split(b"/") if path else []) if memo is not None else None
         try:
             for name, entry in entries.items():
-                leaf = memo.leaves.get(name) if memo is not None and source is not None else None
-                self._write_entry(at, join(path, name), name, entry, source, leaf)
+                if not isinstance(entry, File):
+                    continue
+                leaf = memo.leaves.get(name) if memo is not None else None
+                if source is None or leaf is None or not self._from_live(at, name, entry, source, leaf):
+                    write_file(self._disk, name, at, self._content(entry.digest), entry.mode)
+                with self._counting:
+                    self._files += 1
+                    self._size += entry.size
         finally:
-            self._disk.close(at)
             if source is not None:
                 self._disk.close(source)
 
@@ -111,22 +140,6 @@ class Copying:
             return self._disk.open_path(names, self._source)
         except OSError:
             return None
-
-    def _write_entry(
-        self, at: int, path: bytes, name: bytes, entry: Entry, source: int | None, leaf: Leaf | None
-    ) -> None:
-        match entry:
-            case Folder():
-                self._disk.mkdir(name, at)
-            case Link(target=target):
-                self._disk.symlink(target, name, at)
-            case Unheld():
-                self._not_held.append(path)
-            case File():
-                self._files += 1
-                self._size += entry.size
-                if source is None or leaf is None or not self._from_live(at, name, entry, source, leaf):
-                    write_file(self._disk, name, at, self._content(entry.digest), entry.mode)
 
     def _from_live(self, at: int, name: bytes, entry: File, source: int, leaf: Leaf) -> bool:
         """Copy the live file if it is still the one that the memo knows; whether that was done."""
@@ -163,10 +176,12 @@ class Copying:
                     raise
                 self._may_clone = False
             else:
-                self._cloned += 1
+                with self._counting:
+                    self._cloned += 1
                 return
         self._disk.copy_bytes(handle, new, size)
-        self._copied += 1
+        with self._counting:
+            self._copied += 1
 
     def _set_mode(self, base: int, path: bytes, mode: int) -> None:
         at = self._disk.open_path(path.split(b"/") if path else [], base)
@@ -174,6 +189,10 @@ class Copying:
             self._disk.chmod(at, mode)
         finally:
             self._disk.close(at)
+
+
+def _nothing() -> None:
+    """There is nothing to do while a copy waits."""
 
 
 def _remove(folder: Path) -> None:

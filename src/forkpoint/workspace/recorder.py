@@ -72,6 +72,11 @@ class WorkspaceRecorder:
         self._taking = Taking(live, self._store, self._register, keep_turns=keep_turns, clock_ms=clock_ms or _now_ms)
         self._rewinding = Rewinding(self._taking, port)
 
+    @property
+    def store(self) -> ContentStore:
+        """Where the bytes lie."""
+        return self._store
+
     def __enter__(self) -> "WorkspaceRecorder":
         return self
 
@@ -143,7 +148,8 @@ class WorkspaceRecorder:
         """
         root = self._taking.tree(tree)
         live, store = self._taking.live, self._store
-        with store.turn, store.guard(), live.opened() as source:
+        # The store's turn is not held: the threads that write ask it for contents.
+        with store.guard(), live.opened() as source:
             memo = live.memo.root if live.memo is not None else None
             copying = Copying(live.disk, store.entries, store.content, source=source, memo=memo)
             return copying.write(root, Path(folder).absolute())

@@ -146,6 +146,11 @@ class ContentStore:
                 self._folders.popitem(last=False)
             return entries
 
+    def forget_read(self) -> None:
+        """Let go of the folders kept at hand."""
+        with self.turn:
+            self._folders.clear()
+
     def tree(self, digest: bytes) -> Folder:
         """A stored tree's root folder."""
         try:

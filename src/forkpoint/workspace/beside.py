@@ -1,0 +1,49 @@
+"""The workspaces of a store's runs: one recorder a run, all over one content store beside the journal."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from forkpoint.workspace.recorder import DEFAULT_KEEP_TURNS, WorkspaceRecorder
+from forkpoint.workspace.store import ContentStore
+
+
+class RunFolders:
+    """Gives each run its workspace, and closes them all.
+
+    ``folder`` holds the contents; a temporary one, gone with ``close``, if it is ``None``.
+    """
+
+    def __init__(self, folder: Path | None, *, keep_turns: int | None = DEFAULT_KEEP_TURNS) -> None:
+        self._folder = folder
+        self._keep_turns = keep_turns
+        self._store: ContentStore | None = None
+        self._recorders: dict[tuple[str, str], WorkspaceRecorder] = {}
+        self._temporary: str | None = None
+
+    def __call__(self, run: str, root: str) -> WorkspaceRecorder:
+        """The workspace of ``run`` over the folder ``root``. Raises ``workspace.refused`` and ``snapshot.store-*``."""
+        recorder = self._recorders.get((run, root))
+        if recorder is None:
+            recorder = WorkspaceRecorder(root, self._contents(), owner=run, keep_turns=self._keep_turns)
+            self._recorders[run, root] = recorder
+        return recorder
+
+    def _contents(self) -> ContentStore:
+        if self._store is None:
+            if self._folder is None:
+                self._temporary = tempfile.mkdtemp(prefix="forkpoint-files-")
+            self._store = ContentStore(self._folder or Path(self._temporary or ""))
+        return self._store
+
+    def close(self) -> None:
+        """Keep what the next process can use, and let go of the store."""
+        for recorder in self._recorders.values():
+            recorder.close()
+        self._recorders.clear()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
