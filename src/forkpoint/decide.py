@@ -8,6 +8,7 @@ from typing import assert_never
 
 from forkpoint._canon import value_digest
 from forkpoint.advance import advance, found, plan, recover, settle
+from forkpoint.answers import ending
 from forkpoint.commands import (
     Advance,
     Answer,
@@ -51,8 +52,8 @@ from forkpoint.events import (
     RunStarted,
     RunStopped,
 )
-from forkpoint.outcomes import Failed, Succeeded
-from forkpoint.pieces import Doubt
+from forkpoint.outcomes import Failed, Succeeded, Unknown
+from forkpoint.pieces import Doubt, Open
 from forkpoint.state import RunState
 
 Events = tuple[Event, ...]
@@ -148,11 +149,13 @@ def _decide(state: RunState, command: Decide) -> Events:
         raise ApprovalNotAsked(run=state.run, effect=command.effect)
     if command.digest != opened.digest:
         raise ApprovalOfOtherArguments(run=state.run, effect=command.effect, tool=opened.name)
+    decision = command.decision
     decided = ApprovalDecided(
         effect=command.effect,
         digest=command.digest,
-        decision=command.decision,
-        arguments=command.arguments,
+        # Whatever is not a yes is a no: a missing or misspelt decision must never run a call.
+        decision=decision if decision in ("allowed", "edited") else "denied",
+        arguments=command.arguments if decision == "edited" else None,
         reason=command.reason,
         actor=command.actor,
     )
@@ -162,7 +165,7 @@ def _decide(state: RunState, command: Decide) -> Events:
 def _decision_name(command: Decide) -> str:
     if command.decision == "edited":
         return f"edited:{value_digest(command.arguments)}"
-    return command.decision
+    return "allowed" if command.decision == "allowed" else "denied"
 
 
 def _answer(state: RunState, command: Answer) -> Events:
@@ -191,16 +194,17 @@ def _resolve(state: RunState, command: Resolve) -> Events:
     if doubt is not None and doubt.finding is not None and doubt.contradiction is None:
         if _same(doubt, command):
             return ()
-        raise EffectAlreadyResolved(run=state.run, effect=command.effect, decided=doubt.finding, asked=command.verdict)
+        decided, asked = _finding(doubt.finding, doubt.outcome), _finding(command.verdict, command.outcome)
+        raise EffectAlreadyResolved(run=state.run, effect=command.effect, decided=decided, asked=asked)
     opened = state.effects.get(command.effect)
-    open_doubt = opened is not None and opened.phase in ("unknown", "held")
+    open_doubt = opened is not None and opened.phase in ("unknown", "held", "probe")
     if not open_doubt and (doubt is None or doubt.contradiction is None):
         raise EffectNotUnknown(run=state.run, effect=command.effect)
     return (
         EffectResolved(
             effect=command.effect,
             finding=command.verdict,
-            outcome=command.outcome,
+            outcome=command.outcome if command.verdict == "occurred" else None,
             note=command.note,
             actor=command.actor,
         ),
@@ -210,21 +214,26 @@ def _resolve(state: RunState, command: Resolve) -> Events:
 def _same(doubt: Doubt, command: Resolve) -> bool:
     if doubt.finding != command.verdict:
         return False
-    return command.outcome is None or command.outcome == doubt.outcome
+    return command.verdict != "occurred" or command.outcome is None or command.outcome == doubt.outcome
+
+
+def _finding(finding: str, outcome: Succeeded | Failed | None) -> str:
+    return finding if outcome is None or finding != "occurred" else f"{finding} (it {ending(outcome)})"
 
 
 def _late(state: RunState, command: Late) -> Events:
     opened = state.effects.get(command.effect)
     late = EffectResolved(effect=command.effect, finding="occurred", source="late", outcome=command.outcome)
-    if opened is not None and opened.phase == "unknown":
+    if opened is not None and _awaits(opened, command.outcome):
         return (late,)
     doubt = state.doubts.get(command.effect)
-    if doubt is None or doubt.finding is None:
+    if doubt is None or doubt.finding is None or command.outcome in (doubt.outcome, doubt.contradiction):
         return ()
-    if doubt.finding == "not_occurred" and isinstance(command.outcome, Failed):
+    failed = isinstance(command.outcome, Failed) and not command.outcome.happened
+    if doubt.finding == "not_occurred" and failed:
         return (EffectResolved(effect=command.effect, finding="not_occurred", source="late", outcome=command.outcome),)
-    if doubt.finding == "occurred" and doubt.outcome in (None, command.outcome):
-        return () if doubt.outcome == command.outcome else (late,)
+    if doubt.finding == "occurred" and doubt.outcome is None and not failed:
+        return (late,)
     return (
         EffectResolved(
             effect=command.effect,
@@ -234,6 +243,13 @@ def _late(state: RunState, command: Late) -> Events:
             contradicts=True,
         ),
     )
+
+
+def _awaits(opened: Open, outcome: Succeeded | Failed) -> bool:
+    """Whether a late result is news: its attempt has no known ending, and nothing was done about that so far."""
+    if opened.phase == "retry":
+        return isinstance(opened.outcome, Unknown) and isinstance(outcome, Succeeded)
+    return opened.phase in ("unknown", "probe")
 
 
 def _change_agent(state: RunState, command: ChangeAgent) -> Events:

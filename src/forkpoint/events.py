@@ -305,7 +305,11 @@ def needs_lease(event: Event) -> bool:
             return event.actor is None
         case EffectResolved():
             return event.source == "probe"
-        case EffectRequested() | EffectDispatched() | StateChanged() | ContextCompacted():
+        case RunPaused():
+            return event.limit is not None
+        case SnapshotTaken():
+            return event.why in ("before", "after", "recovery")
+        case EffectRequested() | EffectDispatched() | ApprovalRequested() | StateChanged() | ContextCompacted():
             return True
         case _:
             return False

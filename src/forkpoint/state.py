@@ -21,7 +21,7 @@ from forkpoint import transcript as told
 from forkpoint._canon import canonical, link
 from forkpoint.definition import AgentRecord, Limits
 from forkpoint.events import RunPaused
-from forkpoint.messages import Message
+from forkpoint.messages import CallPart, Message
 from forkpoint.outcomes import Failed
 from forkpoint.pieces import Doubt, Entry, Lineage, Open, Slot, Spent, Transcript
 from forkpoint.ports import Status
@@ -84,6 +84,11 @@ class RunState(Struct, frozen=True, kw_only=True):
     def messages(self) -> tuple[Message, ...]:
         """Every message as a model would be shown them now; always a valid transcript."""
         return told.compile_messages(self)
+
+    @property
+    def pending(self) -> tuple[CallPart, ...]:
+        """The calls of the model's last message that have no answer yet, in order."""
+        return told.pending_calls(self)
 
 
 def agent_digest(agent: AgentRecord) -> bytes:

@@ -51,7 +51,9 @@ def status(state: "RunState") -> Status:
     if state.paused is not None:
         return "paused"
     if not state.active and not state.interrupting:
-        return "failed" if state.failure is not None else "idle"
+        if state.failure is not None:
+            return "failed"
+        return "waiting" if _contradicted(state) else "idle"
     if any(opened.phase == "dispatched" for opened in state.effects.values()):
         return "running"
     if _falls_due(state):
@@ -122,7 +124,11 @@ def _may_ask(state: "RunState") -> bool:
     """Every call is answered, no model is being asked, and no contradiction is unseen."""
     if any(opened.phase != "settled" for opened in state.effects.values()):
         return False
-    return not any(doubt.contradiction is not None for doubt in state.doubts.values())
+    return not _contradicted(state)
+
+
+def _contradicted(state: "RunState") -> bool:
+    return any(doubt.contradiction is not None for doubt in state.doubts.values())
 
 
 def asking(state: "RunState") -> bool:

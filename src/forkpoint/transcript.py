@@ -46,6 +46,23 @@ def known_entries(state: "RunState") -> list[Entry]:
     return entries + list(state.inputs)
 
 
+def pending_calls(state: "RunState") -> tuple[CallPart, ...]:
+    """The calls of the model's last message that have no answer yet, in order."""
+    if not state.batch:
+        return ()
+    calls = zip(state.transcript.entries[-1].message.calls, state.batch, strict=True)
+    return tuple(part for part, slot in calls if not _answered(slot, state.effects.get(slot.effect)))
+
+
+def _answered(slot: Slot, opened: Open | None) -> bool:
+    return slot.effect < 0 or slot.answer is not None or (opened is not None and opened.answer is not None)
+
+
+def loose(state: "RunState") -> frozenset[int]:
+    """Which of ``known_messages`` no event holds in full, by index: answers and notes in words of this release."""
+    return frozenset(index for index, entry in enumerate(known_entries(state)) if not entry.seq)
+
+
 def additions(state: "RunState") -> tuple[int | Message, ...]:
     """What the next request adds to the transcript so far: events that hold a message, or messages in full."""
     added: list[int | Message] = []

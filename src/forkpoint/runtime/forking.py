@@ -29,7 +29,7 @@ from forkpoint.runtime.writing import Draft
 from forkpoint.state import RunState
 from forkpoint.status import summary
 from forkpoint.timetravel.patches import Patch, ToolError, as_edits, edited, parts_of
-from forkpoint.transcript import compile_messages, first_problem, known_messages
+from forkpoint.transcript import compile_messages, first_problem, known_messages, loose
 from forkpoint.values import to_json
 
 
@@ -67,7 +67,7 @@ async def fork(
         loaded = await _whole(edge, loaded)
         told = known_messages(loaded.state)
         wanted = edited(told, patch.messages)
-        forked = replace(forked, edits=as_edits(told, wanted))
+        forked = replace(forked, edits=as_edits(told, wanted, loose=loose(loaded.state)))
     forked = replace(forked, tool_results=await _results(edge, loaded, forked, patch.tool_results))
     _check(loaded.state, forked)
     return await _born(edge, loaded, forked, run_id)

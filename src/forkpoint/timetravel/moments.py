@@ -2,35 +2,46 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from forkpoint.effects import ModelCall
 from forkpoint.errors import ForkAmbiguousCall, ForkBadPoint, ForkNoSuchPoint, ReplayNoHistory
-from forkpoint.events import ContextCompacted, EffectRequested, EffectSettled, RecordedEvent
-from forkpoint.folding import evolve
+from forkpoint.events import ContextCompacted, EffectRequested, EffectSettled, RecordedEvent, RunStarted
+from forkpoint.folding import evolve, fold
 from forkpoint.ids import AtSeq, AtStep, AtTurn, BeforeCall, Where
+from forkpoint.messages import Message, Part
 from forkpoint.outcomes import Succeeded
+from forkpoint.pieces import Entry
 from forkpoint.state import RunState
+from forkpoint.timetravel.patches import parts_of
 
 
-def replay(history: Sequence[RecordedEvent]) -> RunState:
+def replay(history: Sequence[RecordedEvent], *, seed: str | Sequence[Part] | None = None) -> RunState:
     """The state after a whole history. Pure: no model, tool, file or journal is touched."""
-    return state_at(history)
+    return state_at(history, seed=seed)
 
 
 def state_at(
-    history: Sequence[RecordedEvent], at: Where | int | None = None, *, step: int | None = None, turn: int | None = None
+    history: Sequence[RecordedEvent],
+    at: Where | int | None = None,
+    *,
+    step: int | None = None,
+    turn: int | None = None,
+    seed: str | Sequence[Part] | None = None,
 ) -> RunState:
     """The state at a moment of ``history``: after event ``at``, after ``step``, or at the end of ``turn``.
 
-    ``history`` is events 1 to n of a run, or any list of recorded events that begins with one. Raises
+    ``history`` is events 1 to n of a run; ``seed`` is a user's message to begin with, where its events hold none.
+    ``messages`` of the state are those up to the moment, ``pending`` the calls not answered by then. Raises
     ``fork.no-such-point`` for a moment that is not in it, and ``replay.no-history`` for a list with a gap.
     """
     check_gapless(history)
     seq = seq_of(history, where_of(at, step=step, turn=turn))
-    state: RunState | None = None
-    for recorded in history[:seq]:
-        state = evolve(state, recorded)
-    assert state is not None
-    return state
+    state = fold(history[:1])
+    if seed is not None:
+        first = Entry(0, 0, 0, Message(role="user", parts=parts_of(seed)))
+        state = replace(state, transcript=state.transcript.append(first))
+    return fold(history[1:seq], state)
 
 
 def where_of(
@@ -39,7 +50,7 @@ def where_of(
     """The one moment that is meant by at most one of these. Raises ``fork.bad-point`` for more than one."""
     given: list[Where] = []
     if at is not None:
-        given.append(AtSeq(at) if isinstance(at, int) else at)
+        given.append(at if isinstance(at, AtSeq | AtStep | AtTurn | BeforeCall) else AtSeq(at))
     if step is not None:
         given.append(AtStep(step))
     if turn is not None:
@@ -52,11 +63,11 @@ def where_of(
 
 
 def check_gapless(history: Sequence[RecordedEvent]) -> None:
-    """Raises ``replay.no-history`` unless ``history`` is events 1 to n, in order."""
+    """Raises ``replay.no-history`` unless ``history`` is events 1 to n, in order, from a run's start."""
     for seq, recorded in enumerate(history, 1):
         if recorded.seq != seq:
             raise ReplayNoHistory(place=seq, found=recorded.seq)
-    if not history:
+    if not history or not isinstance(history[0].event, RunStarted):
         raise ReplayNoHistory(place=1, found=0)
 
 
@@ -66,7 +77,7 @@ def seq_of(history: Sequence[RecordedEvent], where: Where | None) -> int:
         case None:
             return len(history)
         case AtSeq(seq):
-            if not 1 <= seq <= len(history):
+            if not isinstance(seq, int) or not 1 <= seq <= len(history):
                 raise no_such_point(history, where)
             return seq
         case AtStep(step):

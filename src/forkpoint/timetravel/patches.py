@@ -1,6 +1,6 @@
 """The "what if" a fork starts with, and how it becomes the data that the fork's first event holds. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from forkpoint.errors import PatchBad
 from forkpoint.events import Keep, Put
-from forkpoint.messages import Message, Part, Text
+from forkpoint.messages import BlobPart, FilePart, Message, Part, Reasoning, Text, UriPart
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,9 @@ class Insert:
     index: int
     message: Message
 
+
+_SPOKEN = (Text, Reasoning, BlobPart, FilePart, UriPart)
+"""The parts that may come from a person: no calls, and no answers to calls."""
 
 Edit: TypeAlias = Replace | Delete | Insert
 Edits: TypeAlias = Sequence[Edit] | Callable[[list[Message]], Sequence[Message]]
@@ -77,22 +80,18 @@ def parts_of(given: "str | Part | Message | Sequence[Part]") -> tuple[Part, ...]
     if isinstance(given, str):
         return (Text(content=given),)
     if isinstance(given, Message):
-        return given.parts
-    if isinstance(given, msgspec.Struct):
-        return (given,)
-    parts = tuple(given)
-    if not all(isinstance(part, msgspec.Struct) for part in parts):
-        raise PatchBad(part="input", detail="it is neither a text nor a sequence of message parts")
+        parts = given.parts
+    else:
+        parts = (given,) if isinstance(given, msgspec.Struct) else tuple(given)
+    if not all(isinstance(part, _SPOKEN) for part in parts):
+        raise PatchBad(part="input", detail="it is neither a text nor a sequence of parts that a person may say")
     return parts
 
 
 def edited(told: Sequence[Message], edits: Edits) -> list[Message]:
     """The transcript ``told`` after ``edits``. Indices count in ``told``. Raises ``patch.bad``."""
     if callable(edits):
-        result = list(edits(list(told)))
-        if not all(isinstance(message, Message) for message in result):
-            raise PatchBad(part="messages", detail="the function returned something that is no message")
-        return result
+        return _sound(told, edits(list(told)))
     changed: dict[int, Message | None] = {}
     inserted: dict[int, list[Message]] = {}
     for edit in edits:
@@ -103,23 +102,46 @@ def edited(told: Sequence[Message], edits: Edits) -> list[Message]:
             inserted.setdefault(edit.index, []).append(edit.message)
         else:
             changed[edit.index] = edit.message if isinstance(edit, Replace) else None
-    result = []
+    result: list[Message] = []
     for index in range(len(told) + 1):
         result += inserted.get(index, ())
         if index < len(told):
             message = changed.get(index, told[index])
             result += [message] if message is not None else []
-    return result
+    return _sound(told, result)
 
 
-def as_edits(told: Sequence[Message], wanted: Sequence[Message]) -> tuple[Keep | Put, ...]:
-    """``wanted`` told as stretches kept of ``told`` and messages put in, in order."""
+def _sound(told: Sequence[Message], wanted: Sequence[Message]) -> list[Message]:
+    """``wanted``, each tool's answer a message of its own. Raises ``patch.bad`` for what could not be read again."""
+    sound: list[Message] = []
+    known = {id(message) for message in told}
+    for message in wanted:
+        if id(message) in known:
+            sound.append(message)
+            continue
+        try:
+            read = msgspec.json.decode(msgspec.json.encode(message), type=Message)
+        except (TypeError, msgspec.MsgspecError, RecursionError) as error:
+            raise PatchBad(part="messages", detail=f"{message!r:.200} is no message: {error}") from error
+        apart = read.role == "tool" and len(read.parts) > 1
+        sound += [Message(role="tool", parts=(part,)) for part in read.parts] if apart else [read]
+    return sound
+
+
+def as_edits(
+    told: Sequence[Message], wanted: Sequence[Message], *, loose: Container[int] = ()
+) -> tuple[Keep | Put, ...]:
+    """``wanted`` told as stretches kept of ``told`` and messages put in, in order.
+
+    ``loose`` has the indices of messages in ``told`` that no event holds (``transcript.loose``); they are put in.
+    """
     edits: list[Keep | Put] = []
     place = 0
     for message in wanted:
         at = next((i for i in range(place, len(told)) if told[i] is message or told[i] == message), None)
-        if at is None:
+        if at is None or at in loose:
             edits.append(Put(message=message))
+            place = place if at is None else at + 1
             continue
         last = edits[-1] if edits else None
         if isinstance(last, Keep) and last.stop == at:
