@@ -10,3 +10,4 @@ from forkpoint.errors.files import *  # noqa: F403
 from forkpoint.errors.runs import *  # noqa: F403
 from forkpoint.errors.stores import *  # noqa: F403
 from forkpoint.errors.surfaces import *  # noqa: F403
+from forkpoint.errors.tools import *  # noqa: F403
