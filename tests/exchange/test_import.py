@@ -143,6 +143,24 @@ async def test_parallel_results_out_of_order_are_put_in_call_order() -> None:
 
 
 @live
+async def test_a_result_belongs_to_the_newest_call_of_its_id_that_has_none() -> None:
+    async with shelf() as runtime:
+        run, _ = await brought(
+            runtime,
+            says("user", "go"),
+            asks(("a", "first")),
+            asks(("a", "second"), ("a", "third")),
+            gives("a", "of second"),
+            gives("a", "of third"),
+            says("assistant", "done"),
+        )
+        told = await run.trajectory()
+        results = {one.name: one.result for step in told.steps for one in step.calls}
+        assert (results["second"], results["third"]) == ("of second", "of third")
+        assert told.steps[0].calls[0].finding == "abandoned_unknown"
+
+
+@live
 async def test_a_late_result_is_put_to_its_call() -> None:
     async with shelf() as runtime:
         run, repairs = await brought(
