@@ -139,7 +139,11 @@ async def test_every_altered_line_of_a_journal_is_refused_and_nothing_is_written
         await run.wait()
         data = await export_run(runtime.edge.reader, "r", format="forkpoint")
     lines = data.splitlines(keepends=True)
-    changed = [data.replace(b'"go"', b'"no"'), data.replace(b"xxx", b"xyx", 1), data.replace(b'"outcome":', b'"outcame":', 1)]
+    changed = [
+        data.replace(b'"go"', b'"no"'),
+        data.replace(b"xxx", b"xyx", 1),
+        data.replace(b'"outcome":', b'"outcame":', 1),
+    ]
     changed += [b"".join(lines[:-1]), b"".join([*lines[:3], *lines[4:]]), b"".join([*lines, lines[-1]])]
     changed += [data.replace(b'"at_ms":17', b'"at_ms":18', 1), lines[0]]
     async with shelf() as other:
