@@ -25,6 +25,7 @@ from forkpoint.errors.files import (
     WorkspaceFolderTaken,
     WorkspaceRefused,
     WorkspaceUnreachable,
+    WorkspaceUnsupported,
 )
 from forkpoint.workspace import ContentStore, Unheld, WorkspaceRecorder
 from forkpoint.workspace.disk import Disk
@@ -343,7 +344,7 @@ def test_a_tree_is_written_out_as_a_folder_of_its_own(place: Place, hands: Folde
         copied = recorder.copy_to(tree, tmp_path / "forks" / "one")
         assert whole(tmp_path / "forks" / "one") == before
         assert (copied.files, copied.not_held) == (4, (b"node_modules",))
-        assert copied.cloned + copied.copied == 3
+        assert copied.shared + copied.copied == 3
         FolderHands(tmp_path / "forks" / "one").write(b"f", b"child")
         assert hands.read(b"f") == b"1"
         shutil.rmtree(place.root / "d")
@@ -531,3 +532,10 @@ def test_many_files_are_read_by_several_threads_with_the_same_result(place: Plac
     ):
         assert many.snapshot().tree == one.snapshot().tree
         assert many._store.digests() == one._store.digests()
+
+
+def test_a_system_without_folder_handles_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "supports_fd", set())
+    with pytest.raises(WorkspaceUnsupported) as caught:
+        place.recorder()
+    assert "listdir" in str(caught.value)

@@ -106,7 +106,7 @@ class Capture:
         threads: int = 2,
     ) -> None:
         self._disk, self._root, self._memo, self._rules, self._sink = disk, root, memo, rules, sink
-        self._now_ns, self._threads = now_ns, threads
+        self._now_ns, self._parallel = now_ns, threads
         self._device = 0
         self._stack: list[_Frame] = []
         self._finished: list[_Frame] = []
@@ -310,8 +310,8 @@ class Capture:
 
     def _read_files(self, frame: _Frame, names: list[bytes]) -> None:
         self._pending += len(names)
-        if self._readers is None and self._threads and self._pending >= MANY:
-            self._readers = Readers(self._disk, threads=self._threads)
+        if self._readers is None and self._parallel and self._pending >= MANY:
+            self._readers = Readers(self._disk, threads=self._parallel)
             if isinstance(self._sink, Storing):
                 self._sink.expect_many()
         if self._readers is None:

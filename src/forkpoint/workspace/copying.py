@@ -1,6 +1,6 @@
 """A tree written out as a folder of its own, for a fork: whole under its name, or not there.
 
-Files that the live folder still holds unchanged are cloned where the file system can (no bytes are
+Files that the live folder still holds unchanged are shared where the file system can (no bytes are
 copied then) or copied by the kernel; the rest comes from the store.
 """
 
@@ -17,18 +17,18 @@ import msgspec
 
 from forkpoint.errors.files import WorkspaceFolderTaken, WorkspaceUnreachable
 from forkpoint.workspace.disk import Disk
+from forkpoint.workspace.looking import write_file
 from forkpoint.workspace.memo import FolderMemo, Leaf, stamp_of
 from forkpoint.workspace.reading import Readers
-from forkpoint.workspace.restore import write_file
 from forkpoint.workspace.tree import Entries, File, Folder, Link, Load, Unheld, join
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """What a copy holds; ``cloned`` and ``copied`` files came from the live folder, the rest was stored."""
+    """What a copy holds; ``shared`` and ``copied`` files came from the live folder, the rest was stored."""
 
     files: int
     size: int
-    cloned: int
+    shared: int
     copied: int
     not_held: tuple[bytes, ...]
 
@@ -47,9 +47,9 @@ class Copying:
     ) -> None:
         self._disk, self._load, self._content = disk, load, content
         self._source, self._memo = source, memo
-        self._files = self._size = self._cloned = self._copied = 0
+        self._files = self._size = self._shared = self._copied = 0
         self._not_held: list[bytes] = []
-        self._may_clone = True
+        self._may_share = True
         self._counting = Lock()
 
     def write(self, root: Folder, folder: Path) -> Copied:
@@ -71,7 +71,7 @@ class Copying:
         return Copied(
             files=self._files,
             size=self._size,
-            cloned=self._cloned,
+            shared=self._shared,
             copied=self._copied,
             not_held=tuple(sorted(self._not_held)),
         )
@@ -168,16 +168,16 @@ class Copying:
         return whole
 
     def _transfer(self, handle: int, new: int, size: int) -> None:
-        if self._may_clone and size:
+        if self._may_share and size:
             try:
-                self._disk.clone(handle, new)
+                self._disk.share(handle, new)
             except OSError as error:
                 if error.errno not in (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.EXDEV, errno.ENOSYS):
                     raise
-                self._may_clone = False
+                self._may_share = False
             else:
                 with self._counting:
-                    self._cloned += 1
+                    self._shared += 1
                 return
         self._disk.copy_bytes(handle, new, size)
         with self._counting:

@@ -16,7 +16,7 @@ from forkpoint.errors.files import WorkspaceUnsupported
 
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_CLONE = 0x40049409 if sys.platform == "linux" else None
+_SHARE = 0x40049409 if sys.platform == "linux" else None
 """FICLONE, from linux/fs.h."""
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -144,11 +144,11 @@ class Disk:
         """Make a link that says ``target``."""
         os.symlink(target, name, dir_fd=at)
 
-    def clone(self, handle: int, new: int) -> None:
+    def share(self, handle: int, new: int) -> None:
         """Share a file's bytes with a new file; ``OSError`` where the file system can't."""
-        if _CLONE is None:
+        if _SHARE is None:
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-        fcntl.ioctl(new, _CLONE, handle)
+        fcntl.ioctl(new, _SHARE, handle)
 
     def copy_bytes(self, handle: int, new: int, size: int) -> None:
         """Copy a file's bytes into a new file, inside the kernel where it can."""

@@ -17,9 +17,9 @@ from forkpoint.errors.files import (
 from forkpoint.workspace.capture import Capture, Captured, CaptureStopped, Rules
 from forkpoint.workspace.disk import Disk, require_folder_handles
 from forkpoint.workspace.ignore import IGNORE_FILE, Ignore, IgnoreInvalid, parse_ignore
+from forkpoint.workspace.looking import look_at
 from forkpoint.workspace.memo import FolderMemo, RootMemo, decode_memo, encode_memo, forget_unstored
 from forkpoint.workspace.reading import PIECE, Measuring, Sink, Storing
-from forkpoint.workspace.restore import look_at
 from forkpoint.workspace.store import ContentStore
 from forkpoint.workspace.tree import File, digest_of, shown
 
@@ -44,7 +44,7 @@ class LiveFolder:
     ) -> None:
         require_folder_handles()
         self.path = _checked_root(root)
-        self.disk, self._bulk, self._max, self._threads = disk, bulk, max_file_bytes, threads
+        self.disk, self._bulk, self._max, self._parallel = disk, bulk, max_file_bytes, threads
         self._own = tuple(Path(path) for path in own)
         self._clock_ns = clock_ns
         self.memo: RootMemo | None = None
@@ -114,7 +114,7 @@ class LiveFolder:
             rules = self._rules(handle)
             memo = self._memo_for(rules, store)
             capture = Capture(
-                self.disk, handle, memo.root, rules, sink(), now_ns=self._clock_ns(), threads=self._threads
+                self.disk, handle, memo.root, rules, sink(), now_ns=self._clock_ns(), threads=self._parallel
             )
             try:
                 captured = capture.run()
