@@ -11,7 +11,10 @@ import pytest
 from chats import FILES, asks, brought, gives, live, says, shelf
 
 import forkpoint as fp
+from forkpoint.codec import encode_event, event_digest
+from forkpoint.definition import AgentRecord
 from forkpoint.errors import (
+    ExportDiffers,
     ExportExists,
     ExportFailed,
     ExportNotAFile,
@@ -22,6 +25,7 @@ from forkpoint.errors import (
     ImportUnknownFormat,
     RunNotFound,
 )
+from forkpoint.events import RunStarted
 from forkpoint.exchange.exporting import export_file, export_run
 from forkpoint.exchange.files import write_file
 from forkpoint.exchange.importing import import_file
@@ -169,6 +173,20 @@ async def test_a_journal_of_another_run_of_that_name_is_refused() -> None:
         with pytest.raises(ImportOtherRun):
             await import_file(other.edge, data, format="forkpoint")
         assert await (await other.open("r")).digest() == before
+
+
+@live
+async def test_a_journal_that_another_release_wrote_otherwise_is_not_exported_inexactly() -> None:
+    event = encode_event(RunStarted(agent=AgentRecord(name="a"))).replace(b"{", b"{ ", 1)
+    digest = event_digest(bytes(32), "r", 1, 5, event).hex()
+    head = {"forkpoint": 1, "run": "r", "head": 1, "digest": digest, "stretches": [["r", 0, 1]]}
+    line = b'{"run":"r","seq":1,"at_ms":5,"digest":"%b","event":%b}' % (digest.encode(), event)
+    async with shelf() as runtime:
+        report = await import_file(runtime.edge, json.dumps(head).encode() + b"\n" + line, format="forkpoint")
+        assert report.written == ("r",)
+        with pytest.raises(ExportDiffers):
+            await export_run(runtime.edge.reader, "r", format="forkpoint")
+        assert json.loads(await export_run(runtime.edge.reader, "r")) == {"messages": []}
 
 
 @live

@@ -147,7 +147,7 @@ def _take_event(found: Journaled, line: bytes, where: str, before: bytes) -> byt
         event = decode_event(raw, run=told.run, seq=told.seq)
         bring_back(event, found.blobs.__getitem__)
     except (msgspec.DecodeError, UnicodeDecodeError, EventUnknown, EventUnreadable, BlobMissing) as error:
-        raise _altered(where, str(error)) from error
+        raise _altered(where, _why(error)) from error
     if told.seq != len(found.events) + 1:
         raise _altered(where, f"event {told.seq} stands where {len(found.events) + 1} is next")
     digest = event_digest(before, told.run, told.seq, told.at_ms, raw)
@@ -156,6 +156,17 @@ def _take_event(found: Journaled, line: bytes, where: str, before: bytes) -> byt
     found.events.append(RecordedEvent(told.run, told.seq, told.at_ms, digest, event))
     found.lines.append(raw)
     return digest
+
+
+def _why(error: Exception) -> str:
+    """What is wrong with an event, without what the error says about writing."""
+    match error:
+        case EventUnreadable():
+            return error.detail
+        case EventUnknown():
+            return f"nobody knows the kind of event {error.event!r}"
+        case _:
+            return str(error)
 
 
 def _stretches(events: list[RecordedEvent]) -> Iterator[tuple[str, int, int]]:

@@ -36,7 +36,7 @@ def parsed(text: str, *, line_number: int = 1) -> Any:
     if not text.strip():
         raise ImportNotJson(where=f"line {line_number}", detail="there is nothing in it")
     try:
-        return _whole(json.loads(text, parse_constant=_no_number))
+        return _whole(json.loads(text, parse_constant=lambda name: _no_number(name, line_number)))
     except json.JSONDecodeError as error:
         line = line_number + error.lineno - 1
         raise ImportNotJson(where=f"line {line}, column {error.colno}", detail=error.msg) from error
@@ -55,14 +55,14 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 def _begins_value(line: str) -> bool:
     """Whether a first line is a JSON value by itself, so that the file has one a line."""
     try:
-        json.loads(line, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+        parsed(line)
+    except ImportNotJson:
         return False
     return True
 
 
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+def _no_number(name: str, line_number: int) -> NoReturn:
+    raise ImportNotJson(where=f"line {line_number}", detail=f"{name} is no JSON number")
 
 
 def _whole(value: Any) -> Any:

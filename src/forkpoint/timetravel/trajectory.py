@@ -124,10 +124,11 @@ class Trajectory(Struct, frozen=True, kw_only=True):
 
     @property
     def ms(self) -> int | None:
-        """The time from its first event to its last, in ms."""
+        """The time from its first event to its last, in ms; ``None`` where events have no times of their own, as in an
+        imported run, whose events were all recorded at once."""
         if self.at_ms is None or self.started_at_ms is None:
             return None
-        return self.at_ms - self.started_at_ms
+        return self.at_ms - self.started_at_ms or None
 
 
 Told: TypeAlias = Trajectory | RunState | Sequence[RecordedEvent] | Sequence[Message]
