@@ -16,8 +16,8 @@ def write_new(path: Path, data: bytes, *, force: bool) -> None:
     """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
     try:
-        _write(beside, data)
         try:
+            _write(beside, data)
             if force:
                 beside.replace(path)
             else:

@@ -57,7 +57,12 @@ def console_of(stream: TextIO) -> "Console":
     """A console on which text is text: no markup, no emoji codes, no guessed highlights."""
     from rich.console import Console
 
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            """Tell whoever runs the command, instead of ending the process from here."""
+            raise BrokenPipeError
+
     # A pipe has no width to keep to; a narrow guess would cut ids that somebody wants to read on.
     narrow = stream.isatty() or "COLUMNS" in os.environ
     width = None if narrow else PIPE_COLUMNS
-    return Console(file=stream, markup=False, emoji=False, highlight=False, width=width)
+    return Plain(file=stream, markup=False, emoji=False, highlight=False, width=width)
