@@ -150,11 +150,16 @@ class Capture:
         self._look(frame)
         while self._stack:
             frame = self._stack[-1]
-            child = next(frame.children, None)
-            if child is None:
-                self._leave(frame)
+            for name, memo in frame.children:
+                self._enter(frame, name, memo)
+                entered = self._stack[-1]
+                if entered is frame:
+                    continue
+                if memo.folders:
+                    break
+                self._leave(entered)
             else:
-                self._enter(frame, *child)
+                self._leave(frame)
 
     def _enter(self, above: _Frame, name: bytes, memo: FolderMemo) -> None:
         path = join(above.path, name)
@@ -219,7 +224,8 @@ class Capture:
             self._read_moved(frame, moved)
         except OSError as error:
             raise CaptureStopped(frame.path, error) from error
-        frame.children = iter(sorted(memo.folders.items()))
+        if memo.folders:
+            frame.children = iter(sorted(memo.folders.items()))
 
     def _moved(self, frame: _Frame) -> list[tuple[bytes, os.stat_result]] | None:
         """The known files whose stamps moved, or ``None`` if one went: the hot path of every capture."""
