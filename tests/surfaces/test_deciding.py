@@ -1,4 +1,4 @@
-"""Decisions typed by a person: recorded with no agent and no worker, acted on by whoever performs the run."""
+"""Decisions typed by a person: recorded with no agent and nobody performing, acted on by whoever performs the run."""
 
 from pathlib import Path
 

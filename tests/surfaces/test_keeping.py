@@ -81,3 +81,34 @@ def test_the_doctor_tells_of_a_file_that_is_no_store(typed: Typed, tmp_path: Pat
     ended = typed("doctor", "--store", "notes.txt", "--json")
     assert ended.status == 1 and "store.foreign" in ended.document["store"]["problem"]
     assert typed("runs", "--store", "notes.txt", "--json").error["code"] == "store.foreign"
+
+
+def test_a_run_is_exported_and_comes_back_exactly(typed: Typed, tmp_path: Path) -> None:
+    typed("start", "shop", "collect 17", "--id", "inv")
+    ended = typed("export", "inv", "inv.jsonl", "--json")
+    assert (ended.status, ended.document["format"], ended.document["at"]) == (0, "forkpoint", 14)
+    assert (tmp_path / "inv.jsonl").stat().st_mode & 0o777 == 0o600
+    back = typed("import", "inv.jsonl", "--format", "forkpoint", "--store", "other.db", "--json")
+    assert back.document["runs"][0]["run"] == "inv"
+    events = typed("show", "inv", "--events", "--json").document["events"]
+    again = typed("show", "inv", "--events", "--store", "other.db", "--json").document["events"]
+    assert [one["digest"] for one in again[: len(events)]] == [one["digest"] for one in events]
+
+
+def test_an_export_follows_no_link_and_replaces_nothing_unasked(typed: Typed, tmp_path: Path) -> None:
+    typed("start", "shop", "nasty", "--id", "bad")
+    assert typed("export", "bad", "page.html").status == 0
+    assert "<img src=x" not in (tmp_path / "page.html").read_text("utf-8")
+    assert typed("export", "bad", "page.html", "--json").error["code"] == "export.exists"
+    assert typed("export", "bad", "page.html", "--force").status == 0
+    (tmp_path / "victim").write_text("mine", "utf-8")
+    (tmp_path / "link.json").symlink_to(tmp_path / "victim")
+    for more in ([], ["--force"]):
+        assert typed("export", "bad", "link.json", *more, "--json").error["code"] == "export.not-a-file"
+    assert (tmp_path / "victim").read_text("utf-8") == "mine"
+
+
+def test_an_export_that_cannot_be_is_refused(typed: Typed) -> None:
+    typed("start", "shop", "collect 17", "--id", "inv")
+    assert typed("export", "inv@step:1", "-", "--json").error["code"] == "cli.unfit"
+    assert typed("export", "inv", "x.json", "--format", "nonsense", "--json").error["code"] == "import.unknown-format"

@@ -81,5 +81,5 @@ def test_a_comparison_is_written_as_a_page_that_replaces_nothing_unasked(typed: 
     assert typed("compare", "inv", "bad", "--html", "page.html").status == 0
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "<img src=x" not in page
-    assert typed("compare", "inv", "bad", "--html", "page.html", "--json").error["code"] == "cli.file-exists"
+    assert typed("compare", "inv", "bad", "--html", "page.html", "--json").error["code"] == "export.exists"
     assert typed("compare", "inv", "bad", "--html", "page.html", "--force").status == 0

@@ -1,4 +1,4 @@
-"""Commands that record a decision or a wish: no agent is needed, no worker has to be alive."""
+"""Commands that record a decision or a wish: no agent is needed, and nobody has to be performing."""
 
 from enum import StrEnum
 from typing import Annotated

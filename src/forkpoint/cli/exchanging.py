@@ -1,11 +1,11 @@
-"""Commands that bring runs in from files."""
+"""Commands that bring runs in from files, and write runs to files."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from forkpoint.cli.options import AppName, AsJson, Store
+from forkpoint.cli.options import AppName, AsJson, Place, Store
 from forkpoint.cli.output import carry_out
 
 PANEL = "Exchange"
@@ -14,13 +14,17 @@ PANEL = "Exchange"
 def register(app: typer.Typer) -> None:
     """Add the commands that exchange."""
     app.command(name="import", rich_help_panel=PANEL)(bring_in)
+    app.command(rich_help_panel=PANEL)(export)
 
 
 def bring_in(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to read.", show_default=False)],
     *,
     format: Annotated[
-        str, typer.Option(metavar="FORMAT", help="What the file is: openai-chat or tau-bench.")
+        str,
+        typer.Option(
+            metavar="FORMAT", help="What the file is: openai-chat, tau-bench, or forkpoint (an exact export)."
+        ),
     ] = "openai-chat",
     agent: Annotated[
         str, typer.Option(help="The agent that the runs record; one of that name can go on with their forks.")
@@ -44,4 +48,34 @@ def bring_in(
 
     labels = labels_of(label)
     work = import_runs(file, format=format, agent=agent, labels=labels, again=again, store=store, app=app)
+    carry_out(work, as_json=as_json)
+
+
+def export(
+    run: Place,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="The file to write, or - for standard output.", show_default=False)
+    ],
+    *,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT",
+            help="openai-chat, forkpoint (every event exactly; can be imported again) or html (one page that needs no "
+            "server). Else by the file's ending: .html, .jsonl for forkpoint, anything else openai-chat.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    store: Store = None,
+    app: AppName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a run, now or as it stood at a moment, to a file of its user's only.
+
+    The file is written whole or not at all; a link is never followed, and no file replaced without --force.
+    """
+    from forkpoint.cli.exchange import export_to
+
+    work = export_to(run, file, format=format, force=force, store=store, app=app, as_json=as_json)
     carry_out(work, as_json=as_json)

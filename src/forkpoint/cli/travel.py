@@ -96,9 +96,9 @@ async def compare_runs(
         else:
             found = await comparing.compare_table(shelf.reader, names)
     if html is not None:
-        from forkpoint.cli.files import write_new
+        from forkpoint.exchange.files import write_file
 
-        write_new(html, found.as_html().encode(), force=force)
+        write_file(html, found.as_html().encode(), force=force)
 
     def view(terminal: bool) -> Iterator[Any]:
         from rich.text import Text

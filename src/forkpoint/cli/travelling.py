@@ -28,6 +28,28 @@ class PendingName(StrEnum):
     SKIP = "skip"
 
 
+Result = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CALL=JSON", help="Another result for this call, an effect's number or a call id."),
+]
+Error = Annotated[list[str] | None, typer.Option(metavar="CALL=TEXT", help="Let this call have failed with this text.")]
+Effects = Annotated[
+    EffectsName,
+    typer.Option(
+        metavar="ask|recorded|live",
+        help="What its tools do. 'recorded': a call equal to one that the parent made after the fork point takes "
+        "its outcome, the rest is live; 'ask': the same, and what is not read-only waits for a person; 'live'.",
+    ),
+]
+PendingCalls = Annotated[
+    PendingName,
+    typer.Option(
+        metavar="hold|run|skip",
+        help="Calls that the parent left open: 'hold' asks a person, 'run' performs, 'skip' drops them.",
+    ),
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands that travel."""
     for command in (fork, compare):
@@ -37,13 +59,8 @@ def register(app: typer.Typer) -> None:
 def fork(
     run: Place,
     *,
-    result: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CALL=JSON", help="Another result for this call, an effect's number or a call id."),
-    ] = None,
-    error: Annotated[
-        list[str] | None, typer.Option(metavar="CALL=TEXT", help="Let this call have failed with this text.")
-    ] = None,
+    result: Result = None,
+    error: Error = None,
     input: Annotated[str | None, typer.Option(metavar="TEXT", help="What to say next; @FILE reads it.")] = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Another model from here on.")] = None,
     instructions: Annotated[
@@ -56,21 +73,8 @@ def fork(
     label: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label of the fork; may be repeated.")
     ] = None,
-    effects: Annotated[
-        EffectsName,
-        typer.Option(
-            metavar="ask|recorded|live",
-            help="What its tools do. 'recorded': a call equal to one that the parent made after the fork point takes "
-            "its outcome, the rest is live; 'ask': the same, and what is not read-only waits for a person; 'live'.",
-        ),
-    ] = EffectsName.ASK,
-    pending: Annotated[
-        PendingName,
-        typer.Option(
-            metavar="hold|run|skip",
-            help="Calls that the parent left open: 'hold' asks a person, 'run' performs, 'skip' drops them.",
-        ),
-    ] = PendingName.HOLD,
+    effects: Effects = EffectsName.ASK,
+    pending: PendingCalls = PendingName.HOLD,
     resume: Annotated[bool, typer.Option("--resume", help="Then perform the fork here.")] = False,
     accept_changes: AcceptChanges = False,
     actor: Actor = None,

@@ -25,25 +25,14 @@ class CommandNotConfirmed(ForkpointError):
     what: str
 
 
-class CommandFileExists(ForkpointError):
-    """A file that a command would write is there already."""
-
-    code = "cli.file-exists"
-    kind = "usage"
-    says = "There is a file {path} already; nothing was written"
-    why = "Writing a file never replaces another one unless that is asked for."
-    fix = "Choose another name, or add --force to replace it."
-    path: str
-
-
 class CommandFileUnusable(ForkpointError):
-    """A file that a command was given cannot be read or written."""
+    """A file that a command was given cannot be read."""
 
     code = "cli.file-unusable"
     kind = "environment"
-    says = "The file {path} cannot be used: {detail}; nothing was written"
-    why = "The operating system would not let it be read or written."
-    fix = "Check that the path is right and that you may read or write there."
+    says = "The file {path} cannot be read: {detail}; nothing was written"
+    why = "The operating system would not let it be read, or it is not text in UTF-8."
+    fix = "Check that the path is right and that you may read it; a text that begins with @ is typed with @@."
     path: str
     detail: str
 
