@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from forkpoint.runtime.run import Run as Run
     from forkpoint.runtime.runtime import Runtime as Runtime
     from forkpoint.state import RunState as RunState
+    from forkpoint.timetravel.comparing import Comparison as Comparison
+    from forkpoint.timetravel.comparing import compare as compare
+    from forkpoint.timetravel.comparing import compare_many as compare_many
     from forkpoint.timetravel.moments import replay as replay
     from forkpoint.timetravel.moments import state_at as state_at
     from forkpoint.timetravel.patches import Delete as Delete
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     from forkpoint.timetravel.patches import Patch as Patch
     from forkpoint.timetravel.patches import Replace as Replace
     from forkpoint.timetravel.patches import ToolError as ToolError
+    from forkpoint.timetravel.trajectory import Trajectory as Trajectory
+    from forkpoint.timetravel.trajectory import trajectory as trajectory
     from forkpoint.transcript import validate_transcript as validate_transcript
     from forkpoint.wiring import connect as connect
 
@@ -75,6 +80,11 @@ _HOMES = {
     "ToolContext": "agents.calling",
     "ToolError": "timetravel.patches",
     "Unknown": "outcomes",
+    "Comparison": "timetravel.comparing",
+    "compare": "timetravel.comparing",
+    "compare_many": "timetravel.comparing",
+    "Trajectory": "timetravel.trajectory",
+    "trajectory": "timetravel.trajectory",
     "connect": "wiring",
     "replay": "timetravel.moments",
     "state_at": "timetravel.moments",

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from forkpoint.definition import AgentRecord, Limits
 from forkpoint.effects import Recovery
-from forkpoint.events import Caller, Decision
+from forkpoint.events import Caller, Decision, SnapshotTaken, WorkspaceRewound
 from forkpoint.messages import Part, Usage
 from forkpoint.outcomes import Failed, Outcome, Succeeded
 
@@ -158,6 +158,18 @@ class Settle(Command, frozen=True, kw_only=True):
     unset: tuple[str, ...] = ()
 
 
+class Captured(Command, frozen=True, kw_only=True):
+    """The workspace was captured, or could not be."""
+
+    taken: SnapshotTaken
+
+
+class Rewind(Command, frozen=True, kw_only=True):
+    """The workspace's files were put back."""
+
+    rewound: WorkspaceRewound
+
+
 class Found(Command, frozen=True, kw_only=True):
     """What a tool's probe found out about a lost attempt."""
 
@@ -188,4 +200,6 @@ AnyCommand: TypeAlias = (
     | Settle
     | Found
     | Recover
+    | Captured
+    | Rewind
 )

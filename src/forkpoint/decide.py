@@ -13,6 +13,7 @@ from forkpoint.commands import (
     Advance,
     Answer,
     AnyCommand,
+    Captured,
     ChangeAgent,
     Decide,
     Found,
@@ -22,6 +23,7 @@ from forkpoint.commands import (
     Plan,
     Recover,
     Resolve,
+    Rewind,
     Send,
     Settle,
     Start,
@@ -92,6 +94,10 @@ def decide(state: RunState, command: AnyCommand, now_ms: int) -> Events:
             return recover(state, now_ms)
         case Start():
             return ()
+        case Captured():
+            return (command.taken,)
+        case Rewind():
+            return (command.rewound,)
         case Send():
             return _send(state, command)
         case Decide():

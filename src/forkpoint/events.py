@@ -187,13 +187,16 @@ class ContextCompacted(Word, frozen=True, kw_only=True, tag="compacted", rename=
 class SnapshotTaken(Word, frozen=True, kw_only=True, tag="snapshot", rename=_OF):
     """The workspace's files were captured as ``tree``, or could not be, for the reason in ``failed``.
 
-    ``outside`` lists paths that changed since the last snapshot and not by this run.
+    ``outside`` lists paths that changed since the last snapshot and not by this run, the first few of them;
+    ``changed`` counts all that changed, ``unheld`` the paths that are noted without their bytes.
     """
 
     tree: str | None = None
     why: Literal["start", "before", "after", "recovery", "rewind"] = "after"
     effect: int | None = None
     outside: tuple[str, ...] = ()
+    changed: int = 0
+    unheld: int = 0
     failed: str | None = None
 
 

@@ -33,7 +33,7 @@ from forkpoint.events import (
 from forkpoint.inherit import inherited
 from forkpoint.messages import CallPart, Message
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
-from forkpoint.pieces import Doubt, Entry, Open, Phase, Slot, Spent
+from forkpoint.pieces import Doubt, Entry, FilesSeen, Open, Phase, Slot, Spent, may_write
 from forkpoint.state import RunState, accept, agent_digest, rest
 
 
@@ -80,9 +80,9 @@ def evolve(state: RunState | None, recorded: RecordedEvent) -> RunState:
         case ContextCompacted():
             return _compacted(state, seq, at_ms, event)
         case SnapshotTaken():
-            return replace(state, seq=seq, at_ms=at_ms, tree=event.tree or state.tree)
+            return replace(state, seq=seq, at_ms=at_ms, tree=event.tree or state.tree, files="seen")
         case WorkspaceRewound():
-            return replace(state, seq=seq, at_ms=at_ms, tree=event.tree)
+            return replace(state, seq=seq, at_ms=at_ms, tree=event.tree, files="seen")
         case RunPaused():
             return replace(state, seq=seq, at_ms=at_ms, paused=event)
         case RunContinued():
@@ -192,7 +192,15 @@ def _dispatched(state: RunState, seq: int, at_ms: int, event: EffectDispatched) 
         key=event.key,
         outcome=None,
     )
-    return replace(state, seq=seq, at_ms=at_ms, effects={**state.effects, event.effect: opened})
+    files = state.files if state.workspace is None else _files_after(state.files, opened)
+    return replace(state, seq=seq, at_ms=at_ms, files=files, effects={**state.effects, event.effect: opened})
+
+
+def _files_after(files: FilesSeen, dispatched: Open) -> FilesSeen:
+    """What is known of the workspace once ``dispatched`` runs: a model takes time, a tool may write."""
+    if may_write(dispatched):
+        return "changing"
+    return "unseen" if files == "seen" and isinstance(dispatched.effect, ModelCall) else files
 
 
 def _settled(state: RunState, seq: int, at_ms: int, event: EffectSettled) -> RunState:
@@ -311,6 +319,8 @@ def _noted(state: RunState, said: str) -> RunState:
 
 def _approved(state: RunState, event: ApprovalDecided) -> RunState:
     opened = state.effects[event.effect]
+    if state.files == "seen":
+        state = replace(state, files="unseen")
     name = f"edited:{value_digest(event.arguments)}" if event.decision == "edited" else event.decision
     state = replace(state, decided={**state.decided, event.effect: name})
     if event.decision not in ("allowed", "edited"):

@@ -38,6 +38,7 @@ def inherited(state: RunState, recorded: RecordedEvent, event: RunForked) -> Run
         stopped=False,
         paused=None,
         workspace=event.workspace,
+        files="unseen",
         labels={**state.labels, **(event.labels or {})},
         lineage=Lineage(parent=event.parent, at=event.at, parent_head=event.parent_head, effects=event.effects),
         sources=frozenset(),

@@ -12,6 +12,10 @@ from forkpoint.outcomes import Failed, Outcome, Succeeded
 
 Arguments: TypeAlias = CallPart | ToolCall | StepCall | ModelCall | ApprovalDecided
 Phase: TypeAlias = Literal["requested", "dispatched", "retry", "probe", "unknown", "held", "settled"]
+FilesSeen: TypeAlias = Literal["unseen", "seen", "changing"]
+"""What is known of a workspace's files: ``seen`` by a snapshot and not touched since by this run, ``unseen`` because
+time has passed in which others may have changed them, ``changing`` while a tool of this run may change them."""
+
 Gate: TypeAlias = Literal["none", "asked", "allowed"]
 
 
@@ -136,3 +140,8 @@ class Spent(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost: float = 0.0
     cost_unknown: int = 0
+
+
+def may_write(opened: Open) -> bool:
+    """Whether performing it may change files: it is not a model's, not read-only, and performed here."""
+    return not isinstance(opened.effect, ModelCall) and opened.recovery is not Recovery.REPEAT and not opened.external

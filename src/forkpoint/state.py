@@ -23,7 +23,7 @@ from forkpoint.definition import AgentRecord, Limits
 from forkpoint.events import RunPaused
 from forkpoint.messages import CallPart, Message
 from forkpoint.outcomes import Failed
-from forkpoint.pieces import Doubt, Entry, Lineage, Open, Slot, Spent, Transcript
+from forkpoint.pieces import Doubt, Entry, FilesSeen, Lineage, Open, Slot, Spent, Transcript
 from forkpoint.ports import Status
 
 
@@ -42,6 +42,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     workspace: str | None = None
     tree: str | None = None
+    files: FilesSeen = "unseen"
     lineage: Lineage | None = None
     turn: int = 0
     step: int = 0

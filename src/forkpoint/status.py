@@ -1,17 +1,19 @@
 """What follows from a run's state: its status, what it waits for, what is due."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
 from forkpoint.effects import ModelCall
-from forkpoint.pieces import Open
+from forkpoint.pieces import Open, may_write
 from forkpoint.ports import RunSummary, Status
 from forkpoint.recover import Act, act
 
 if TYPE_CHECKING:
     from forkpoint.state import RunState
 
+WhySnapshot: TypeAlias = Literal["start", "before", "after"]
 WaitKind: TypeAlias = Literal["approval", "unknown", "inherited", "question", "contradiction"]
 
 
@@ -36,12 +38,13 @@ class Due(Struct, frozen=True, kw_only=True):
     probe: tuple[int, ...] = ()
     plan: bool = False
     ask: bool = False
+    snapshot: WhySnapshot | None = None
     wake_at_ms: int | None = None
 
     @property
     def anything(self) -> bool:
         """Whether there is something to do now."""
-        return bool(self.dispatch or self.probe or self.plan or self.ask)
+        return bool(self.dispatch or self.probe or self.plan or self.ask or self.snapshot)
 
 
 def status(state: "RunState") -> Status:
@@ -96,7 +99,7 @@ def _wait(opened: Open) -> Wait | None:
 def due(state: "RunState", now_ms: int) -> Due:
     """What a performer may do now. Nothing in a run that is stopped, paused or at rest."""
     if state.stopped or state.paused is not None or not (state.active or state.interrupting):
-        return Due()
+        return Due(snapshot=None if state.workspace is None else _snapshot(state, ()))
     dispatch, probe, wake = [], [], []
     for key, opened in state.effects.items():
         match act(opened, now_ms):
@@ -108,16 +111,30 @@ def due(state: "RunState", now_ms: int) -> Due:
                 wake.append(opened.retry_at_ms)
             case _:
                 pass
+    snapshot = None if state.workspace is None else _snapshot(state, dispatch)
     if state.interrupting:
-        return Due(probe=tuple(probe))
+        return Due(probe=tuple(probe), snapshot=snapshot)
+    if snapshot is not None:
+        dispatch = [key for key in dispatch if not may_write(state.effects[key])]
     plan = any(slot.effect == 0 and slot.answer is None for slot in state.batch)
     return Due(
         dispatch=tuple(dispatch),
         probe=tuple(probe),
         plan=plan,
-        ask=not plan and _may_ask(state),
+        ask=not plan and snapshot is None and _may_ask(state),
+        snapshot=snapshot,
         wake_at_ms=min(wake, default=None),
     )
+
+
+def _snapshot(state: "RunState", dispatch: Sequence[int]) -> WhySnapshot | None:
+    """Which snapshot of the workspace is due: after what may have written has ended, and before anything may write."""
+    if state.files == "changing":
+        writing = any(may_write(opened) and opened.phase == "dispatched" for opened in state.effects.values())
+        return None if writing else "after"
+    if state.files == "unseen" and any(may_write(state.effects[key]) for key in dispatch):
+        return "start" if state.tree is None else "before"
+    return None
 
 
 def _may_ask(state: "RunState") -> bool:

@@ -12,6 +12,7 @@ from forkpoint.ports import Clock, Journal, Model
 from forkpoint.runtime.cell import Edge
 from forkpoint.runtime.clock import SystemClock
 from forkpoint.runtime.edges import Registry
+from forkpoint.runtime.files import Workspaces
 from forkpoint.runtime.performer import GRACE_S
 from forkpoint.runtime.progress import Bulletin
 from forkpoint.runtime.reading import Reader
@@ -19,6 +20,8 @@ from forkpoint.runtime.runtime import Runtime
 from forkpoint.runtime.writing import PayloadCodec, Writer
 from forkpoint.secrets import Secrets
 from forkpoint.stores.choosing import open_store
+from forkpoint.workspace.beside import RunFolders
+from forkpoint.workspace.recorder import DEFAULT_KEEP_TURNS
 
 LEASE_S = 30.0
 
@@ -35,6 +38,8 @@ def connect(
     clock: Clock | None = None,
     lease_s: float = LEASE_S,
     grace_s: float = GRACE_S,
+    files: str | Path | Workspaces | None = None,
+    keep_turns: int | None = DEFAULT_KEEP_TURNS,
 ) -> Runtime:
     """A runtime on a store: ``async with connect("runs.db", agents=[agent]) as runtime``.
 
@@ -43,7 +48,8 @@ def connect(
     as plain data before it is written, and returns it without what must not be. ``codec`` changes bytes on their
     way to the store and back. ``durability`` ``full`` waits for the disk at every commit; ``normal`` may lose the
     last ones in a power cut, never in a crash of the process. ``lease_s`` is how long a performer that cannot be
-    seen is waited for; ``grace_s`` how long a signalled call may take to end.
+    seen is waited for; ``grace_s`` how long a signalled call may take to end. ``files`` is the folder for the
+    contents of workspaces (beside the journal if left out), ``keep_turns`` how many turns of them are kept.
     """
     journal = open_store(store, durability=durability) if isinstance(store, str | Path) else store
     known = Secrets(secrets)
@@ -58,7 +64,15 @@ def connect(
         lease_ms=int(lease_s * 1000),
     )
     registry = Registry(agents=tuple(agents), models=_finder(models), secrets=known)
-    return Runtime(edge, registry, grace_s=grace_s)
+    return Runtime(edge, registry, workspaces=_workspaces(journal, files, keep_turns), grace_s=grace_s)
+
+
+def _workspaces(journal: Journal, files: str | Path | Workspaces | None, keep_turns: int | None) -> Workspaces:
+    if files is not None and not isinstance(files, str | Path):
+        return files
+    beside = getattr(journal, "path", None)
+    folder = Path(files) if files is not None else None if beside is None else Path(f"{beside}-files")
+    return RunFolders(folder, keep_turns=keep_turns)
 
 
 def _finder(models: Callable[[str], Model] | Mapping[str, Model] | None) -> Callable[[str], Model]:

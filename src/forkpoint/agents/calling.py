@@ -47,7 +47,8 @@ class ToolContext:
     """What a call knows of itself. A tool gets it when its first parameter is annotated with this type.
 
     ``idempotency_key`` is the same in every attempt of one call, and different in every fork: hand it to the
-    service that does the work. ``attempt`` counts from 1. In a test, make one with what the tool looks at:
+    service that does the work. ``attempt`` counts from 1. ``workspace`` is the folder that this run's files are
+    in, ``None`` if it has none. In a test, make one with what the tool looks at:
     ``await charge(ToolContext(idempotency_key="k"), "17", 500)``.
     """
 
@@ -60,12 +61,14 @@ class ToolContext:
         "effect_id",
         "idempotency_key",
         "run_id",
+        "workspace",
     )
 
     run_id: str
     effect_id: int
     idempotency_key: str
     attempt: int
+    workspace: str | None
     _state: Mapping[str, Any]
     _report: Callable[[str], None] | None
     _is_cancelled: Callable[[], bool] | None
@@ -81,12 +84,14 @@ class ToolContext:
         state: Mapping[str, Any] | None = None,
         report: Callable[[str], None] | None = None,
         is_cancelled: Callable[[], bool] | None = None,
+        workspace: str | None = None,
     ) -> None:
         set_once = super().__setattr__
         set_once("run_id", run_id)
         set_once("effect_id", effect_id)
         set_once("idempotency_key", idempotency_key)
         set_once("attempt", attempt)
+        set_once("workspace", workspace)
         set_once("_state", state or {})
         set_once("_report", report)
         set_once("_is_cancelled", is_cancelled)

@@ -307,3 +307,14 @@ class ModelNoProvider(ForkpointError):
     why = "The core ships no provider's client. A model is an object, or found by name through connect(models=...)."
     fix = "Give the agent a Model, or pass models={name: Model} (or a function from name to Model) to connect."
     model: str
+
+
+class WorkspaceNone(ForkpointError):
+    """A run has no workspace, so that there are no files to look at or put back."""
+
+    code = "workspace.none"
+    kind = "usage"
+    says = "Run {run} has no workspace; nothing was written"
+    why = "It was started, or forked, without a folder of its own."
+    fix = "Start with workspace=FOLDER, or fork with workspace=FOLDER (--workspace DIR) from a run that has one."
+    run: str

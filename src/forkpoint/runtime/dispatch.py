@@ -29,6 +29,7 @@ from forkpoint.runtime.reading import Reader
 from forkpoint.runtime.requests import Requests, normal_response
 from forkpoint.state import RunState
 from forkpoint.values import to_json
+from forkpoint.workspace.port import Workspace
 
 ERROR_CHARS = 4000
 """How much of an error's text is kept; the rest is told as a number."""
@@ -43,6 +44,7 @@ class Bench(Struct, frozen=True, kw_only=True):
     requests: Requests
     reader: Reader
     report: Report
+    workspace: Workspace | None = None
 
     def telling(self, state: RunState, opened: Open, tool: str = "") -> Telling:
         """Where the notices of one effect go."""
@@ -156,6 +158,7 @@ def _context(bench: Bench, state: RunState, opened: Open, control: Control, tell
         state=bench.equipment.reveal(dict(state.app)) if state.app else {},
         report=report,
         is_cancelled=lambda: control.is_signalled,
+        workspace=state.workspace,
     )
 
 
@@ -179,6 +182,11 @@ async def probe_tool(bench: Bench, state: RunState, opened: Open, control: Contr
     if isinstance(finding, NotOccurred):
         return Found(effect=opened.seq, finding="not_occurred")
     return Found(effect=opened.seq, finding="unknown", note=finding.text)
+
+
+def unanswered(opened: Open) -> Found:
+    """The command for a probe that was signalled and did not end within its grace period."""
+    return Found(effect=opened.seq, finding="unknown", note="the probe did not answer in time")
 
 
 def _why_text(control: Control, timeout_s: float | None) -> str:

@@ -10,9 +10,9 @@ on record as dispatched, and are lost likewise.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-from forkpoint.commands import Advance, AnyCommand, Found, Late, Plan, Recover, Settle
+from forkpoint.commands import Advance, AnyCommand, Captured, Found, Late, Plan, Recover, Settle
 from forkpoint.effects import ModelCall
 from forkpoint.errors import LeaseLost
 from forkpoint.events import EffectDispatched, RecordedEvent
@@ -21,7 +21,8 @@ from forkpoint.pieces import Open
 from forkpoint.ports import Lease
 from forkpoint.runtime.calls import Control
 from forkpoint.runtime.cell import Cell
-from forkpoint.runtime.dispatch import Bench, ask_model, call_tool, given_up, probe_tool
+from forkpoint.runtime.dispatch import Bench, ask_model, call_tool, given_up, probe_tool, unanswered
+from forkpoint.runtime.files import capture
 from forkpoint.runtime.planning import Planner
 from forkpoint.state import RunState
 from forkpoint.status import due
@@ -56,6 +57,7 @@ class Performer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._orphans = orphans
         self._moves = 0
+        self._seeing = False
         self._wake = asyncio.Event()
         self._timer: Callable[[], None] | None = None
         self._version = -1
@@ -72,7 +74,7 @@ class Performer:
         self._cell.listeners.add(self._changed)
         try:
             await self._begin()
-            while self._error is None and not self._resting():
+            while not self._resting():
                 self._wake.clear()
                 self._arm()
                 await self._wake.wait()
@@ -89,8 +91,14 @@ class Performer:
     async def close(self) -> None:
         """Signal what is in flight and let it end within the grace period; what does not is left to recovery."""
         self._closing = True
-        for control in tuple(self._controls.values()):
-            control.signal("cancelled")
+        self._signal_all()
+        self._wake.set()
+
+    def _fail(self, error: BaseException) -> None:
+        """Begin nothing more; what is in flight may end within its grace period, and be recorded if it can be."""
+        self._error = self._error or error
+        self._closing = True
+        self._signal_all()
         self._wake.set()
 
     async def _begin(self) -> None:
@@ -109,12 +117,29 @@ class Performer:
         events = await self._submit(*commands, *advance)
         if _unplanned(self._cell.state) and not self._closing:
             events += await self._plan()
+        if self._cell.state.workspace is not None:
+            events += await self._see_files()
         ready = [*self._dispatched(events), *self._to_probe()]
         for opened in ready[1:]:
             self._spawn(opened)
         if self._cell.state.interrupting or self._cell.state.stopped:
             self._signal_all()
         return ready[0] if ready else None
+
+    async def _see_files(self) -> tuple[RecordedEvent, ...]:
+        """Take the snapshots of the workspace that are due, each with what may happen once it is on record."""
+        events: tuple[RecordedEvent, ...] = ()
+        while not self._seeing and self._bench.workspace is not None and not self._closing:
+            why = due(self._cell.state, self._cell.state.at_ms).snapshot
+            if why is None:
+                break
+            self._seeing = True
+            try:
+                taken = await capture(self._bench.workspace, self._cell.state, why)
+                events += await self._submit(Captured(taken=taken), Advance(by=self._by))
+            finally:
+                self._seeing = False
+        return events
 
     async def _submit(self, *commands: AnyCommand) -> tuple[RecordedEvent, ...]:
         self._moves += 1
@@ -177,14 +202,20 @@ class Performer:
         while opened is not None:
             control = self._controls[opened.seq]
             control.task = task
-            opened = await (self._probe if opened.phase == "probe" else self._perform)(opened, control)
+            seq = opened.seq
+            try:
+                opened = await (self._probe if opened.phase == "probe" else self._perform)(opened, control)
+            finally:
+                # Whatever became of it, it is no longer in flight here; another attempt has its own control.
+                if self._controls.get(seq) is control:
+                    del self._controls[seq]
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._orphans.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._error = self._error or error
-        if self._error is not None or not self._tasks:
+            self._fail(error)
+        if not self._tasks:
             self._wake.set()
 
     async def _perform(self, opened: Open, control: Control) -> Open | None:
@@ -204,10 +235,20 @@ class Performer:
         return self._closing and control.why == "cancelled" and not told
 
     async def _probe(self, opened: Open, control: Control) -> Open | None:
+        control.abandoned = lambda: self._give_up_probe(opened, control)
         found = await probe_tool(self._bench, self._cell.state, opened, control)
-        control.finish()
+        if not control.finish():
+            return None
         self._controls.pop(opened.seq, None)
         return await self._guarded(found)
+
+    def _give_up_probe(self, opened: Open, control: Control) -> None:
+        """A probe that does not end has found nothing out; where this process closes, the next one asks again."""
+        self._leave_behind(opened, control)
+        if control.task is not None:
+            control.task.cancel()
+        if not self._closing:
+            self._follow(lambda: self._guarded(unanswered(opened)))
 
     async def _still_ours(self) -> None:
         """Renew the lease if it ran out since it was last renewed. Raises ``lease.lost``; nothing was performed."""
@@ -217,20 +258,27 @@ class Performer:
 
     def _abandon(self, opened: Open, control: Control) -> None:
         """Give up on a call that did not end when signalled; it may still end, and be a late result."""
+        self._leave_behind(opened, control)
+        if self._closing:
+            return
+        tool = self._bench.equipment.tool(opened.name)
+        settle = given_up(opened, control, tool.timeout_s if tool is not None else None)
+        self._follow(lambda: self._record(opened, settle))
+
+    def _leave_behind(self, opened: Open, control: Control) -> None:
         self._controls.pop(opened.seq, None)
         if control.task is not None:
             self._tasks.discard(control.task)
             self._orphans.add(control.task)
-        if self._closing:
-            self._wake.set()
-            return
-        tool = self._bench.equipment.tool(opened.name)
-        settle = given_up(opened, control, tool.timeout_s if tool is not None else None)
+        self._wake.set()
 
-        async def give_up() -> None:
-            await self._chain(await self._record(opened, settle))
+    def _follow(self, record: Callable[[], Awaitable[Open | None]]) -> None:
+        """Record something, and perform what follows from it, in a task of its own."""
 
-        self._keep(asyncio.get_running_loop().create_task(give_up()))
+        async def following() -> None:
+            await self._chain(await record())
+
+        self._keep(asyncio.get_running_loop().create_task(following()))
 
     async def _record(self, opened: Open, settle: Settle) -> Open | None:
         """Append an outcome, with the plans of the calls that a model's message asks for."""
@@ -252,8 +300,7 @@ class Performer:
         try:
             return await self._move(*commands)
         except LeaseLost as lost:
-            self._error = self._error or lost
-            self._signal_all()
+            self._fail(lost)
             return None
 
     def _signal_all(self) -> None:
@@ -274,6 +321,14 @@ class Performer:
 
     async def _look(self) -> None:
         """React to what others wrote, to time passing, and to the lease running down."""
+        if self._closing:
+            return
+        try:
+            await self._react()
+        except Exception as error:  # told by ``perform``, once what is in flight has had its time to end
+            self._fail(error)
+
+    async def _react(self) -> None:
         edge = self._cell.edge
         version = await edge.journal.version()
         if version != self._version:
@@ -283,15 +338,17 @@ class Performer:
         if state.interrupting or state.stopped:
             self._signal_all()
         found = due(state, now_ms)
-        new = found.dispatch or found.ask or found.plan or set(found.probe) - self._controls.keys()
-        try:
-            if new and not self._closing and not self._moves:
-                self._spawn(await self._move())
-            if self._lease.until_ms < now_ms + edge.lease_ms // 2:
-                await self._renew(now_ms)
-        except LeaseLost as lost:
-            self._error = self._error or lost
-            self._signal_all()
+        new = (
+            found.dispatch
+            or found.ask
+            or found.plan
+            or (found.snapshot and not self._seeing)
+            or set(found.probe) - self._controls.keys()
+        )
+        if new and not self._moves:
+            self._spawn(await self._move())
+        if self._lease.until_ms < now_ms + edge.lease_ms // 2:
+            await self._renew(now_ms)
 
     async def _renew(self, now_ms: int) -> None:
         self._lease = self._lasting(now_ms)
@@ -306,12 +363,11 @@ class Performer:
         return not found.anything and found.wake_at_ms is None
 
     async def _let_go(self) -> None:
-        """Wait for the tasks that still end in time; then give the lease back."""
+        """Give the lease back. Tasks are left only where performing was itself cut off."""
         for task in tuple(self._tasks):
-            if not task.done() and (self._error is not None or self._closing):
-                task.cancel()
+            task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=0 if self._closing else None)
+            await asyncio.wait(self._tasks, timeout=0)
         await self._cell.edge.journal.release_lease(self._lease)
 
 

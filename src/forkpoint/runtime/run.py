@@ -1,6 +1,7 @@
 """A handle on one run: read it, ask things of it, perform it, fork it."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from forkpoint.outcomes import Succeeded
 from forkpoint.ports import ModelRequest, RunRow
 from forkpoint.runtime.cell import Cell
 from forkpoint.runtime.comparing import run_trajectory
+from forkpoint.runtime.files import RunFiles, folder_of
 from forkpoint.runtime.forking import fork
 from forkpoint.runtime.places import settled_step, stand
 from forkpoint.runtime.progress import Inbox, Progress
@@ -140,6 +142,11 @@ class Run:
             raise missing_point(state, AtStep(wanted))
         recorded = (await self._edge.reader.history(self.id, after=settled - 1, upto=settled))[0]
         return int(recorded.event.effect)  # type: ignore[union-attr, arg-type]
+
+    @property
+    def workspace(self) -> RunFiles:
+        """The run's files: as of any moment, and how to put them back."""
+        return RunFiles(self._cell, self._runtime.workspaces)
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -317,7 +324,7 @@ class Run:
         run_id: str | None = None,
         effects: EffectsPolicy = "live",
         pending: Pending = "hold",
-        workspace: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
         labels: Mapping[str, str] | None = None,
         actor: str | None = None,
     ) -> "Run":
@@ -325,12 +332,16 @@ class Run:
 
         Performs nothing. ``effects`` says what its tools do: ``live``, ``recorded`` (a call equal to one that the
         parent made after the fork point takes its outcome) or ``ask`` (as recorded, and what is not read-only
-        waits for a person). ``pending`` says what becomes of calls the parent left open. Raises the ``fork.*`` and
-        ``patch.*`` errors.
+        waits for a person). ``workspace`` is a new folder that gets the files as of the fork point; without it
+        the child has no files of its own. ``pending`` says what becomes of calls the parent left open. Raises the
+        ``fork.*`` and ``patch.*`` errors, and ``snapshot.not-found`` where no files were captured by then.
         """
         patch = patch or Patch()
         loaded = await stand(self._edge.reader, self.id, where_of(at, step=step, turn=turn, before=before))
         self._runtime.know(patch)
+        folder = folder_of(workspace)
+        if folder is not None:
+            await self.workspace.copy_to(folder, await self.workspace.tree(loaded.state.seq))
         child = await fork(
             self._edge,
             self.id,
@@ -339,7 +350,7 @@ class Run:
             run_id=run_id,
             effects=effects,
             pending=pending,
-            workspace=workspace,
+            workspace=folder,
             labels=labels,
             actor=actor,
         )

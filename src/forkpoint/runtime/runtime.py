@@ -1,6 +1,7 @@
 """A handle on a store and the agents this process can perform: start, open, list, recover, fork, compare."""
 
 import asyncio
+import os
 import secrets as chance
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, overload
@@ -23,6 +24,7 @@ from forkpoint.runtime.cell import Cell, Edge
 from forkpoint.runtime.comparing import compare_runs, compare_table
 from forkpoint.runtime.dispatch import Bench
 from forkpoint.runtime.edges import Registry
+from forkpoint.runtime.files import Workspaces, folder_of
 from forkpoint.runtime.keeping import Pruned, Removed, prune, remove
 from forkpoint.runtime.performer import GRACE_S, Performer
 from forkpoint.runtime.planning import Planner
@@ -34,6 +36,7 @@ from forkpoint.state import RunState
 from forkpoint.status import Wait, status, summary, waits
 from forkpoint.timetravel.comparing import Comparison, Table
 from forkpoint.timetravel.patches import Patch, parts_of
+from forkpoint.workspace.port import Workspace
 
 AT_ONCE = 64
 """How many runs ``recover`` performs at the same time."""
@@ -56,8 +59,16 @@ class RunWait(Struct, frozen=True, kw_only=True):
 class Runtime:
     """What ``connect`` gives: the runs of one store, and what this process can do with them."""
 
-    def __init__(self, edge: Edge, registry: Registry, *, grace_s: float = GRACE_S) -> None:
+    def __init__(
+        self,
+        edge: Edge,
+        registry: Registry,
+        *,
+        workspaces: Workspaces,
+        grace_s: float = GRACE_S,
+    ) -> None:
         self.edge = edge
+        self.workspaces = workspaces
         self._registry = registry
         self._grace_s = grace_s
         self._cells: WeakValueDictionary[str, Cell] = WeakValueDictionary()
@@ -79,7 +90,10 @@ class Runtime:
         await asyncio.gather(*tasks, return_exceptions=True)
         for task in tuple(self._orphans):
             task.cancel()
-        await asyncio.gather(*self._orphans, return_exceptions=True)
+        if self._orphans:
+            # They were given their grace; one that ignores even this must not keep the store open.
+            await asyncio.wait(self._orphans, timeout=0)
+        self.workspaces.close()
         await self.edge.journal.close()
 
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -92,7 +106,7 @@ class Runtime:
         run_id: str | None = None,
         labels: Mapping[str, str] | None = None,
         limits: Limits | None = None,
-        workspace: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
         actor: str | None = None,
         perform: bool = True,
     ) -> Run:
@@ -106,7 +120,7 @@ class Runtime:
             input=None if input is None else self._from_outside(input),
             labels=dict(labels) if labels else None,
             limits=limits or definition.limits,
-            workspace=workspace,
+            workspace=folder_of(workspace),
             actor=actor,
         )
         name = check_run_id(run_id) if run_id is not None else f"{definition.name}-{chance.token_hex(4)}"
@@ -221,10 +235,14 @@ class Runtime:
             equipment=equipment,
             requests=Requests(equipment, self.edge.reader),
             reader=self.edge.reader,
+            workspace=self._workspace(cell.state),
             report=lambda notice: self.edge.bulletin.post(notice.run, notice),
         )
         planner = Planner(equipment, self.edge.reader)
         return Performer(cell, bench, planner, lease, orphans=self._orphans, grace_s=self._grace_s)
+
+    def _workspace(self, state: RunState) -> Workspace | None:
+        return None if state.workspace is None else self.workspaces(state.run, state.workspace)
 
     async def _accept(self, cell: Cell, accept_changes: bool) -> None:
         """Record that the run goes on under another definition. Raises ``agent.differs`` unless accepted."""
