@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from forkpoint.timetravel.patches import Patch as Patch
     from forkpoint.timetravel.patches import Replace as Replace
     from forkpoint.timetravel.patches import ToolError as ToolError
-    from forkpoint.timetravel.trajectory import Trajectory as Trajectory
-    from forkpoint.timetravel.trajectory import trajectory as trajectory
     from forkpoint.transcript import validate_transcript as validate_transcript
     from forkpoint.wiring import connect as connect
 
@@ -83,8 +81,6 @@ _HOMES = {
     "Comparison": "timetravel.comparing",
     "compare": "timetravel.comparing",
     "compare_many": "timetravel.comparing",
-    "Trajectory": "timetravel.trajectory",
-    "trajectory": "timetravel.trajectory",
     "connect": "wiring",
     "replay": "timetravel.moments",
     "state_at": "timetravel.moments",
