@@ -21,7 +21,7 @@ class PathInvalid(ForkpointError):
     code = "tool.path-invalid"
     kind = "data"
     says = "{path!r} is no path: {problem}; nothing was read or written"
-    why = "A name is bytes without NUL. Bytes that are no UTF-8 or not printable are spelled '\\xNN', a backslash '\\\\'."
+    why = "Names hold no NUL. A byte that is no UTF-8 or not printable is spelled '\\xNN', a backslash '\\\\'."
     fix = "Spell the path with '/' between its names, as list_dir and glob do."
     path: str
     problem: str
@@ -213,3 +213,14 @@ class CommandNotStarted(ForkpointError):
     why = "It holds what no command may hold, is too long for the system, or no process could be made."
     fix = "Put long text into a file with write_file, and run a command that reads it."
     reason: str
+
+
+class CallStopped(ForkpointError):
+    """A call that only reads was asked to end and did; nothing was written."""
+
+    code = "tool.call-stopped"
+    kind = "conflict"
+    says = "{what} was stopped before it ended; nothing was written"
+    why = "The call ran out of time, or a person interrupted the run."
+    fix = "Call it again if its result is still wanted."
+    what: str

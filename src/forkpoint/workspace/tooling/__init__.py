@@ -1,0 +1,1 @@
+"""The parts of the file tools; ``forkpoint.workspace.tools`` puts them together."""
