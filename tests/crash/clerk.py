@@ -5,11 +5,10 @@ what waits, until the run is idle. Every life runs the same code, so that any nu
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from forkpoint.agents.agent import Agent
 from forkpoint.agents.tool import NotOccurred, Occurred, Tool, ToolContext, tool
@@ -33,7 +32,7 @@ RECOVERY = {
 ALL = tuple(RECOVERY)
 RUN = "r"
 ATTEMPTS = 6
-"""Enough for a first attempt that fails and two deaths."""
+"""Enough for a first attempt that fails and a few deaths."""
 
 Look: TypeAlias = Callable[[Runtime], Awaitable[None]]
 
@@ -43,7 +42,8 @@ class Errand(Struct, frozen=True, kw_only=True):
 
     ``gated``: each needs approval. ``paused``: a pause comes while the model is asked, so that the calls are
     requested and queue. ``faulty``: every first attempt loses its connection, after the effect took place if the
-    tool is ``book``. ``more``: a second input is sent. ``asks``: an external call is among them.
+    tool is ``book``. ``more``: a second input is sent. ``asks``: an external call is among them. ``steps``: how
+    often the model calls them all.
     """
 
     tools: tuple[str, ...]
@@ -52,51 +52,58 @@ class Errand(Struct, frozen=True, kw_only=True):
     faulty: bool = False
     more: bool = False
     asks: bool = False
+    steps: int = 1
 
     def __str__(self) -> str:
         said = [name for name in ("gated", "paused", "faulty", "more", "asks") if getattr(self, name)]
         return "-".join(["+".join(self.tools), *said])
 
 
-class World(Struct):
-    """What really happened, whoever asked for it: (tool, idempotency key) of every effect, in order."""
+class World:
+    """What really happened, whoever asked for it, in order: (what, tool, idempotency key), what being that a call
+    was ``tried``, that its effect took place (``did``), or that it was ``probed``.
+    """
 
-    did: list[tuple[str, str]] = field(default_factory=list)
-    tried: Counter[str] = field(default_factory=Counter)
-    probed: int = 0
+    def __init__(self) -> None:
+        self._entries: list[tuple[str, str, str]] = []
 
-    def times(self, name: str) -> int:
-        """How often the effect of a tool took place."""
-        return sum(1 for did, _ in self.did if did == name)
+    @property
+    def entries(self) -> list[tuple[str, str, str]]:
+        """Everything so far."""
+        return self._entries
 
-    def keys(self, name: str) -> set[str]:
-        """The keys under which it did."""
-        return {key for did, key in self.did if did == name}
+    def note(self, what: str, name: str, key: str) -> None:
+        """Let something have happened."""
+        self._entries.append((what, name, key))
 
-    def found(self, key: str) -> bool:
-        """Whether anything took place under ``key``."""
-        return any(key == did for _, did in self.did)
+    def times(self, what: str, key: str) -> int:
+        """How often that happened under a key."""
+        return sum(1 for did, _, under in self.entries if (did, under) == (what, key))
+
+    def keys(self) -> set[str]:
+        """The keys under which effects took place."""
+        return {key for did, _, key in self.entries if did == "did"}
 
 
 def tools(world: World, errand: Errand) -> list[Tool[..., Any]]:
     """The clerk's tools. Each takes a while, and another one for each, so that they overlap."""
 
     async def perform(name: str, ctx: ToolContext) -> str:
-        world.tried[name] += 1
-        first = errand.faulty and world.tried[name] == 1
+        world.note("tried", name, ctx.idempotency_key)
+        first = errand.faulty and world.times("tried", ctx.idempotency_key) == 1
         if first and name != "book":
             raise ConnectionError("cut off")
         for _ in range(ALL.index(name)):
             await asyncio.sleep(0)
-        world.did.append((name, ctx.idempotency_key))
+        world.note("did", name, ctx.idempotency_key)
         await asyncio.sleep(0)
         if first:
             raise ConnectionError("cut off")
         return f"{name} done"
 
     async def booked(ctx: ToolContext) -> Occurred | NotOccurred:
-        world.probed += 1
-        return Occurred("book done") if world.found(ctx.idempotency_key) else NotOccurred()
+        world.note("probed", "book", ctx.idempotency_key)
+        return Occurred("book done") if world.times("did", ctx.idempotency_key) else NotOccurred()
 
     @tool(read_only=True, attempts=ATTEMPTS, approval=errand.gated)
     async def look(ctx: ToolContext) -> str:
@@ -124,10 +131,11 @@ def script(errand: Errand) -> Callable[[ModelRequest], Reply]:
     """The model: it calls the errand's tools, and is done once they are answered."""
 
     def reply(request: ModelRequest) -> Message | str:
-        if any(message.role == "assistant" for message in request.messages):
+        step = sum(1 for message in request.messages if message.role == "assistant")
+        if step >= errand.steps:
             return "done"
         asked = [*errand.tools, *(["ask"] if errand.asks else [])]
-        return calls(*(call(name) for name in asked))
+        return calls(*(call(name, id=f"call_{name}_{step}") for name in asked))
 
     return reply
 
@@ -148,10 +156,12 @@ class PausedWhileAsked:
 class Office:
     """Where an errand's processes live: one journal (``open`` gives a handle of one more process), one clock."""
 
-    def __init__(self, errand: Errand, open: Callable[[], Any], clock: Any) -> None:
+    def __init__(self, errand: Errand, open: Callable[[], Any], clock: Any, world: World | None = None) -> None:
         self.errand = errand
-        self.world = World()
+        self.world = world or World()
         self.clock = clock
+        self.lease_s = 30.0
+        self.grace_s = 1.0
         self._open = open
         self._tools = tools(self.world, errand)
 
@@ -169,8 +179,8 @@ class Office:
         return self._connect(self._open(), model, self._tools, self.clock)
 
     def _connect(self, journal: Journal, model: Any, having: list[Tool[..., Any]], clock: Clock) -> Runtime:
-        agent = Agent("clerk", model=model, tools=having)
-        return connect(journal, agents=[agent], clock=clock, grace_s=1)
+        agent = Agent("clerk", model=model, tools=having, attempts=ATTEMPTS)
+        return connect(journal, agents=[agent], clock=clock, lease_s=self.lease_s, grace_s=self.grace_s)
 
     async def _pause(self) -> None:
         async with self.onlooker() as runtime:

@@ -155,8 +155,7 @@ async def left_behind(errand: Errand, seen: set[object], *deaths: int) -> tuple[
     events = tuple(_as_left(one) for one in await events_of(office))
     async with office.onlooker() as runtime:
         leased = tuple([row.owner is not None async for row in runtime.all_runs()])
-    world = office.world
-    aftermath = repr((len(deaths), events, leased, world.did, world.tried))
+    aftermath = repr((len(deaths), events, leased, office.world.entries))
     if aftermath in seen:
         return None
     seen.add(aftermath)

@@ -18,7 +18,7 @@ from forkpoint.outcomes import Failed, Unknown
 from forkpoint.state import RunState
 from forkpoint.transcript import validate_transcript
 
-from .clerk import RECOVERY, Errand, World
+from .clerk import Errand, World
 
 
 class Told(Struct, kw_only=True):
@@ -73,18 +73,21 @@ def _recovery(one: Told) -> Recovery:
 
 def check_effects(events: Sequence[RecordedEvent], world: World) -> None:
     """Nothing took place more often than its class allows, and nothing that no record said would."""
-    tool_calls = [one for one in told(events).values() if isinstance(one.effect, ToolCall)]
-    for one in tool_calls:
+    keys = set()
+    for one in told(events).values():
         _check_attempts(one)
-    for name in RECOVERY:
-        mine = [one for one in tool_calls if one.effect.tool == name]  # type: ignore[union-attr]
-        dispatched = sum(len(one.dispatched) for one in mine)
-        assert world.times(name) <= dispatched, f"{name} took place without its dispatch on record"
-        assert world.keys(name) <= {idempotency_key(one_of.run, each.seq) for one_of in events[:1] for each in mine}
-        if RECOVERY[name] in (Recovery.HOLD, Recovery.RECONCILE):
-            assert world.times(name) <= len(mine), f"{name} took place twice"
-        if RECOVERY[name] is Recovery.HOLD:
-            assert dispatched <= len(mine), f"{name} was tried twice"
+        if not isinstance(one.effect, ToolCall):
+            continue
+        name, key = one.effect.tool, idempotency_key(events[0].run, one.seq)
+        keys.add(key)
+        assert {each.key for each in one.dispatched} <= {key}
+        times, dispatched = world.times("did", key), len(one.dispatched)
+        assert times <= dispatched, f"{name} took place without its dispatch on record"
+        if _recovery(one) in (Recovery.HOLD, Recovery.RECONCILE):
+            assert times <= 1, f"{name} took place twice"
+        if _recovery(one) is Recovery.HOLD:
+            assert dispatched <= 1, f"{name} was tried twice"
+    assert world.keys() <= keys
 
 
 def _check_attempts(one: Told) -> None:
@@ -111,18 +114,18 @@ def check_finished(errand: Errand, world: World, events: Sequence[RecordedEvent]
     assert not any(one.in_flight for one in effects.values())
     for one in effects.values():
         if isinstance(one.effect, ToolCall) and one.effect.tool in errand.tools:
-            _check_done(errand, world, one)
+            _check_done(errand, world.times("did", idempotency_key(state.run, one.seq)), one)
 
 
-def _check_done(errand: Errand, world: World, one: Told) -> None:
+def _check_done(errand: Errand, times: int, one: Told) -> None:
     name = one.effect.tool  # type: ignore[union-attr]
     assert one.dispatched, f"{name} was never tried"
     if name == "look" and errand.faulty and isinstance(one.settled[-1].outcome, Failed):
         return  # a read that failed is told to the model as it is
-    if _recovery(one) is Recovery.HOLD:
-        if not one.resolved:
-            assert world.times(name) == 1
-        return
-    assert world.times(name) >= 1
-    if _recovery(one) is Recovery.RECONCILE:
-        assert world.times(name) == 1
+    match _recovery(one):
+        case Recovery.HOLD:
+            assert times == 1 or one.resolved
+        case Recovery.RECONCILE:
+            assert times == 1
+        case _:
+            assert times >= 1
