@@ -48,8 +48,7 @@ class Bench(Struct, frozen=True, kw_only=True):
 
     def telling(self, state: RunState, opened: Open, tool: str = "") -> Telling:
         """Where the notices of one effect go."""
-        blank = Progress(run=state.run, effect=opened.seq, tool=tool)
-        return Telling(self.report, self.equipment.secrets, blank)
+        return Telling(self.report, self.equipment.secrets, run=state.run, effect=opened.seq, tool=tool)
 
 
 async def ask_model(bench: Bench, state: RunState, opened: Open, control: Control) -> Settle:
@@ -111,7 +110,7 @@ async def call_tool(bench: Bench, state: RunState, opened: Open, control: Contro
         return Settle(effect=opened.seq, attempt=opened.attempt, outcome=outcome, ms=ms, **more)
 
     holder = await bench.reader.whole(opened.holder) if opened.holder.aside else opened.holder
-    arguments = tool.convert(bench.equipment.reveal(holder.arguments))  # type: ignore[union-attr]
+    arguments = bench.equipment.arguments(tool, holder)
     ctx = _context(bench, state, opened, control, telling)
     if control.why is not None:
         return settle(Cancelled(reason=NOT_RUN))
@@ -168,7 +167,7 @@ async def probe_tool(bench: Bench, state: RunState, opened: Open, control: Contr
     if tool is None:
         raise ToolGone(run=state.run, tool=opened.name, effect=opened.seq)
     holder = await bench.reader.whole(opened.holder) if opened.holder.aside else opened.holder
-    arguments = tool.convert(bench.equipment.reveal(holder.arguments))  # type: ignore[union-attr]
+    arguments = bench.equipment.arguments(tool, holder)
     try:
         telling = bench.telling(state, opened, opened.name)
         finding = await tool.find(_context(bench, state, opened, control, telling), arguments)

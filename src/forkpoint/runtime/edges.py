@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from forkpoint._word import Holder
 from forkpoint.agents.agent import Agent
 from forkpoint.agents.tool import Tool
 from forkpoint.definition import AgentRecord
@@ -31,6 +32,7 @@ class Equipment:
         self._tools = tools
         self._secrets = secrets
         self._found: Model | None = None
+        self._ready: dict[int, tuple[Holder, dict[str, Any]]] = {}
 
     @property
     def model(self) -> Model:
@@ -48,6 +50,20 @@ class Equipment:
         if MARK not in _encode(value):
             return value
         return (self._secrets or Secrets()).reveal(value)
+
+    def arguments(self, tool: Tool[..., Any], holder: Holder) -> dict[str, Any]:
+        """The arguments that ``holder`` has, as ``tool``'s function takes them; those made ready for it are used once.
+
+        Raises ``secret.missing`` and ``tool.bad-arguments``.
+        """
+        ready = self._ready.pop(id(holder), None)
+        if ready is not None and ready[0] is holder:
+            return ready[1]
+        return tool.convert(self.reveal(holder.arguments))  # type: ignore[attr-defined]
+
+    def make_ready(self, holder: Holder, arguments: dict[str, Any]) -> None:
+        """Keep converted arguments for when the call is performed."""
+        self._ready[id(holder)] = (holder, arguments)
 
     def mask(self, value: Any) -> Any:
         """``value`` with names in place of secrets."""

@@ -52,10 +52,13 @@ class Planner:
         except ForkpointError as error:
             refused = Failed(error="InvalidArguments", text=self._equipment.mask_text(str(error))[:ERROR_CHARS])
             return CallPlan(tool=tool.name, recovery=tool.recovery, digest=digest, refused=refused)
+        gated = await self._gated(tool, arguments)
+        if not gated and not tool.external:
+            self._equipment.make_ready(part, arguments)
         return CallPlan(
             tool=tool.name,
             recovery=tool.recovery,
-            gated=await self._gated(tool, arguments),
+            gated=gated,
             external=tool.external,
             attempts=tool.attempts,
             digest=digest,

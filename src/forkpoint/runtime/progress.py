@@ -4,9 +4,8 @@ from collections import deque
 from collections.abc import Callable
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from forkpoint.secrets import Secrets
+from forkpoint.secrets import Secrets, StreamMask
 
 KEEP = 1024
 """How many notices a watcher that does not look may fall behind before the oldest are dropped."""
@@ -28,28 +27,34 @@ class Telling:
     What may be the beginning of a secret is held back until more comes, or ``end``.
     """
 
-    __slots__ = ("_blank", "_reasoning", "_report", "_text")
+    __slots__ = ("_effect", "_masks", "_report", "_run", "_secrets", "_tool")
 
-    def __init__(self, report: Callable[[Progress], None], secrets: Secrets | None, blank: Progress) -> None:
+    def __init__(
+        self, report: Callable[[Progress], None], secrets: Secrets | None, *, run: str, effect: int, tool: str = ""
+    ) -> None:
         self._report = report
-        self._blank = blank
-        self._text = secrets.stream() if secrets is not None else None
-        self._reasoning = secrets.stream() if secrets is not None else None
+        self._secrets = secrets
+        self._run = run
+        self._effect = effect
+        self._tool = tool
+        self._masks: tuple[StreamMask, StreamMask] | None = None
 
     def tell(self, text: str, reasoning: str = "") -> None:
         """The next piece."""
-        if self._text is not None and self._reasoning is not None:
-            text, reasoning = self._text.feed(text), self._reasoning.feed(reasoning)
+        if self._secrets is not None:
+            if self._masks is None:
+                self._masks = (self._secrets.stream(), self._secrets.stream())
+            text, reasoning = self._masks[0].feed(text), self._masks[1].feed(reasoning)
         self._send(text, reasoning)
 
     def end(self) -> None:
         """Nothing more will come."""
-        if self._text is not None and self._reasoning is not None:
-            self._send(self._text.flush(), self._reasoning.flush())
+        if self._masks is not None:
+            self._send(self._masks[0].flush(), self._masks[1].flush())
 
     def _send(self, text: str, reasoning: str) -> None:
         if text or reasoning:
-            self._report(replace(self._blank, text=text, reasoning=reasoning))
+            self._report(Progress(run=self._run, effect=self._effect, text=text, reasoning=reasoning, tool=self._tool))
 
 
 class Inbox:
