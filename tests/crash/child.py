@@ -73,6 +73,16 @@ class Line:
         """Tell the test something."""
         self._socket.sendall(json.dumps(what).encode() + b"\n")
 
+    async def word(self) -> None:
+        """Wait for the test's word, and let everything else go on meanwhile."""
+        loop, given = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._socket, given.set)
+        try:
+            await given.wait()
+            self._socket.recv(1)
+        finally:
+            loop.remove_reader(self._socket)
+
     def wait(self) -> None:
         """Stand still, with all of the process, until the test says to go on; end if it is gone."""
         if not self._socket.recv(1):
@@ -159,9 +169,14 @@ def _events_in(commit: Commit, run: str) -> list[RecordedEvent]:
 class StoppingWorld(Witness):
     """A world in which the process may stop during an effect, just after it, or while it is asked after."""
 
-    def __init__(self, path: Path, boundaries: Boundaries) -> None:
+    def __init__(self, path: Path, boundaries: Boundaries, line: Line) -> None:
         super().__init__(path)
-        self._boundaries = boundaries
+        self._boundaries, self._line = boundaries, line
+
+    async def hang(self, name: str) -> None:
+        """Wait for the test's word."""
+        self._line.say(at="hanging", of=name)
+        await self._line.word()
 
     def note(self, what: str, name: str, key: str) -> None:
         """Let something have happened, and stop there if told to."""
@@ -219,7 +234,7 @@ async def attend(work: Work, line: Line) -> None:
     boundaries = Boundaries(line, work.stop)
     watched = WatchedJournal(SqliteJournal(work.store, synchronous="normal"), boundaries, line, report=work.report)
     await watched.learn()
-    world = StoppingWorld(witness_of(work.store), boundaries)
+    world = StoppingWorld(witness_of(work.store), boundaries, line)
     handles = chain([watched], (SqliteJournal(work.store, synchronous="normal") for _ in count()))
     office = SqliteOffice(work, world, lambda: next(handles))
     alive: Any = Alive()

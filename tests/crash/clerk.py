@@ -43,7 +43,7 @@ class Errand(Struct, frozen=True, kw_only=True):
     ``gated``: each needs approval. ``paused``: a pause comes while the model is asked, so that the calls are
     requested and queue. ``faulty``: every first attempt loses its connection, after the effect took place if the
     tool is ``book``. ``more``: a second input is sent. ``asks``: an external call is among them. ``steps``: how
-    often the model calls them all.
+    often the model calls them all. ``hangs``: this tool does not come back from its first attempt by itself.
     """
 
     tools: tuple[str, ...]
@@ -53,6 +53,7 @@ class Errand(Struct, frozen=True, kw_only=True):
     more: bool = False
     asks: bool = False
     steps: int = 1
+    hangs: str = ""
 
     def __str__(self) -> str:
         said = [name for name in ("gated", "paused", "faulty", "more", "asks") if getattr(self, name)]
@@ -76,6 +77,10 @@ class World:
         """Let something have happened."""
         self._entries.append((what, name, key))
 
+    async def hang(self, name: str) -> None:
+        """What a tool that hangs waits for."""
+        await asyncio.Event().wait()
+
     def times(self, what: str, key: str) -> int:
         """How often that happened under a key."""
         return sum(1 for did, _, under in self.entries if (did, under) == (what, key))
@@ -90,7 +95,10 @@ def tools(world: World, errand: Errand) -> list[Tool[..., Any]]:
 
     async def perform(name: str, ctx: ToolContext) -> str:
         world.note("tried", name, ctx.idempotency_key)
-        first = errand.faulty and world.times("tried", ctx.idempotency_key) == 1
+        first = world.times("tried", ctx.idempotency_key) == 1
+        if first and errand.hangs == name:
+            await world.hang(name)
+        first = first and errand.faulty and errand.hangs != name
         if first and name != "book":
             raise ConnectionError("cut off")
         for _ in range(ALL.index(name)):

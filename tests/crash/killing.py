@@ -87,6 +87,7 @@ class Scene:
         self.nursery, self.errand = nursery, errand
         self.store = folder / "runs.db"
         self.witness = Witness(witness_of(self.store))
+        self.ahead: str | None = None
         self._all: list[Process] = []
 
     def work(self, do: str = "attend", **more: object) -> Work:
@@ -105,7 +106,7 @@ class Scene:
         self.witness.close()
 
     async def _finish(self, verdict: Verdict) -> None:
-        office = Office(self.errand, self._open, SharedClock(None), self.witness)
+        office = self._office()
         before = await self.events(office)
         check_effects(before, self.witness)
         doubts = in_doubt(before)
@@ -122,6 +123,13 @@ class Scene:
         check_finished(self.errand, self.witness, events, state)
         again = await office.attend(alive)
         assert again.seq == state.seq, "a second recovery recorded something"
+
+    def onlooker(self) -> Runtime:
+        """A runtime of the test's own process."""
+        return self._office().onlooker()
+
+    def _office(self) -> Office:
+        return Office(self.errand, self._open, SharedClock(self.ahead), self.witness)
 
     def _open(self) -> SqliteJournal:
         return SqliteJournal(self.store, synchronous="normal")

@@ -96,7 +96,7 @@ class Nursery:
         command = [sys.executable, "-W", "error", "-m", "tests.crash.child", str(theirs.fileno())]
         self._parent = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()])
         theirs.close()
-        self._living: set[int] = set()
+        self._living: dict[int, Process] = {}
 
     def start(self, work: Work) -> Process:
         """A new process that does ``work``."""
@@ -104,8 +104,8 @@ class Nursery:
         socket.send_fds(self._control, [msgspec.json.encode(work)], [theirs.fileno()])
         theirs.close()
         pid = int(self._answer()["pid"])
-        self._living.add(pid)
-        return Process(self, pid, ours)
+        self._living[pid] = Process(self, pid, ours)
+        return self._living[pid]
 
     def signal(self, pid: int, number: int) -> None:
         """Send a signal to a process that was started here and has not been reaped, and to no other."""
@@ -116,14 +116,13 @@ class Nursery:
         """Wait for the end of a process."""
         self._control.sendall(json.dumps({"reap": pid}).encode())
         status = int(self._answer()["status"])
-        self._living.discard(pid)
+        del self._living[pid]
         return status
 
     def close(self) -> None:
         """End what is left."""
-        for pid in tuple(self._living):
-            self.signal(pid, signal.SIGKILL)
-            self.reap(pid)
+        for process in tuple(self._living.values()):
+            process.kill()
         self._control.close()
         self._parent.wait(PATIENCE_S)
 

@@ -5,6 +5,7 @@ only a loss of power, which no signal can stand for, tells ``normal`` from ``ful
 """
 
 import random
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 
 from forkpoint.effects import Recovery
 
-from .killing import ONCE, VERDICTS, grid, play, play_at_random
+from .clerk import ALL, Errand
+from .killing import ONCE, VERDICTS, Scene, grid, play, play_at_random
 from .processes import Nursery
 
 LEAST = 6
@@ -45,3 +47,14 @@ def test_killed_at_every_boundary_nothing_is_lost_doubled_or_guessed(nursery: Nu
 
 def test_killed_at_random_moments_nothing_is_lost_doubled_or_guessed(nursery: Nursery, tmp_path: Path) -> None:
     play_at_random(nursery, tmp_path, random.Random(20), 40)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_control_c_leaves_a_run_that_recovers(nursery: Nursery, tmp_path: Path, name: str) -> None:
+    scene = Scene(nursery, tmp_path, Errand(tools=ALL, hangs=name))
+    process = scene.process()
+    assert process.hear() == {"at": "hanging", "of": name}
+    process.signal(signal.SIGINT)
+    assert process.hear() == {"interrupted": True}
+    assert process.end() == 0
+    scene.finish("not_occurred")

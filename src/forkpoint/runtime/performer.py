@@ -224,7 +224,7 @@ class Performer:
         perform = ask_model if _is_model(opened) else call_tool
         settle = await perform(self._bench, self._cell.state, opened, control)
         if not control.finish():
-            await self._late(opened, settle)
+            await self._late(settle)
         elif not self._leave_open(settle, control):
             return await self._record(opened, settle)
         return None
@@ -291,16 +291,21 @@ class Performer:
                 return await self._guarded(settle, Plan(plans=plans))
         return await self._guarded(settle)
 
-    async def _late(self, opened: Open, settle: Settle) -> None:
-        if isinstance(settle.outcome, Succeeded | Failed):
-            await self._cell.submit(Late(effect=opened.seq, outcome=settle.outcome))
+    async def _late(self, settle: Settle) -> None:
+        """Tell how a call ended that others have given up on; whether that settles anything is for the rules to say."""
+        if isinstance(settle.outcome, Succeeded | Failed) and not settle.doubtful:
+            await self._cell.refresh()
+            await self._cell.submit(Late(effect=settle.effect, outcome=settle.outcome))
 
     async def _guarded(self, *commands: Settle | Plan | Found) -> Open | None:
-        """Record commands under the lease; losing it ends the performing, and nothing is recorded."""
+        """Record commands under the lease; losing it ends the performing, and what is known comes as a late result."""
         try:
             return await self._move(*commands)
         except LeaseLost as lost:
             self._fail(lost)
+            for command in commands:
+                if isinstance(command, Settle):
+                    await self._late(command)
             return None
 
     def _signal_all(self) -> None:
