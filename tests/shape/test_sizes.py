@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "forkpoint"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MODULE_LINES = 600
 FUNCTION_LINES = 60
 
@@ -46,19 +47,19 @@ def test_what_is_public_says_what_it_gives(path: Path) -> None:
     silent: list[str] = []
     if path.parts[-2:] == ("testing", "workspace_contract.py") or path.parts[-3:-1] == ("testing", "journal"):
         return  # clauses of a contract: the name of each is the sentence it holds to
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            silent += [] if ast.get_docstring(node) else [node.name]
-            silent += [f"{node.name}.{one.name}" for one in node.body if _is_silent(one)]
-        elif _is_silent(node):
-            silent.append(node.name)  # type: ignore[attr-defined]
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    methods = [(kind, one) for kind in classes for one in kind.body if isinstance(one, FUNCTIONS)]
+    # What a protocol beside it says of a method need not be said again by what keeps to it.
+    told = {one.name for _, one in methods if ast.get_docstring(one)}
+    silent += [kind.name for kind in classes if not kind.name.startswith("_") and not ast.get_docstring(kind)]
+    silent += [f"{kind.name}.{one.name}" for kind, one in methods if kind.name[0] != "_" and _is_silent(one, told)]
+    silent += [node.name for node in tree.body if isinstance(node, FUNCTIONS) and _is_silent(node, set())]
     assert silent == []
 
 
-def _is_silent(node: ast.stmt) -> bool:
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
+def _is_silent(node: ast.FunctionDef | ast.AsyncFunctionDef, told: set[str]) -> bool:
+    if node.name.startswith("_") or node.name in told or ast.get_docstring(node):
         return False
-    overloaded = any(isinstance(one, ast.Name) and one.id == "overload" for one in node.decorator_list)
-    overloaded |= any(isinstance(one, ast.Attribute) and one.attr == "setter" for one in node.decorator_list)
-    bare = len(node.body) == 1 and isinstance(node.body[0], ast.Expr) and ast.unparse(node.body[0]) == "..."
-    return not overloaded and not bare and ast.get_docstring(node) is None
+    marks = {ast.unparse(one).rpartition(".")[2] for one in node.decorator_list}
+    bare = len(node.body) == 1 and ast.unparse(node.body[0]) == "..."
+    return not bare and not marks & {"overload", "setter"}

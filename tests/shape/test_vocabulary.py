@@ -21,6 +21,7 @@ NAMES = {
     "takes_context": "whether a function takes a ToolContext",
     "context": "the parameter that is the type of ToolContext",
     "_context": "makes a ToolContext",
+    "_thread": "an OS thread",
     "in_thread": "an OS thread",
     "threads": "OS threads",
     "daemon_threads": "the name that the standard library gives it",

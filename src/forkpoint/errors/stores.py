@@ -284,3 +284,23 @@ class StoreClosed(ForkpointError):
     why = "It was closed, or opened by another OS thread, or by the process that this one was forked from."
     fix = "Open the store anew in this process and OS thread; any number may have it open."
     path: str
+
+
+class RuntimeClosed(ForkpointError):
+    """A runtime was used after it was closed."""
+
+    code = "runtime.closed"
+    kind = "usage"
+    says = "The runtime is closed; nothing was written"
+    why = "It was closed, or its 'with' block was left."
+    fix = "Connect again, or do it inside the 'with' block."
+
+
+class RuntimeBlocksItself(ForkpointError):
+    """A blocking call was made from inside what it would have to wait for."""
+
+    code = "runtime.blocks-itself"
+    kind = "usage"
+    says = "A blocking call was made on the OS thread that would carry it out; nothing was written"
+    why = "An async tool or model of a blocking runtime runs on that runtime's own event loop."
+    fix = "Make the tool a plain function (it then runs on an OS thread of its own), or use the async API in it."
