@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct
 
 from forkpoint.effects import ModelCall
-from forkpoint.pieces import Open, may_write
+from forkpoint.pieces import Doubt, Open, may_write
 from forkpoint.ports import RunSummary, Status
 from forkpoint.recover import Act, act
 
@@ -49,6 +49,14 @@ class Due(Struct, frozen=True, kw_only=True):
 
 def status(state: "RunState") -> Status:
     """The one word for where a run stands."""
+    return _status(state, _in_flight(state))
+
+
+def _in_flight(state: "RunState") -> bool:
+    return any(opened.phase == "dispatched" for opened in state.effects.values())
+
+
+def _status(state: "RunState", in_flight: bool) -> Status:
     if state.stopped:
         return "stopped"
     if state.paused is not None:
@@ -57,9 +65,7 @@ def status(state: "RunState") -> Status:
         if state.failure is not None:
             return "failed"
         return "waiting" if _contradicted(state) else "idle"
-    if any(opened.phase == "dispatched" for opened in state.effects.values()):
-        return "running"
-    if _falls_due(state):
+    if in_flight or _falls_due(state):
         return "running"
     return "waiting" if waits(state) else "running"
 
@@ -72,13 +78,17 @@ def _falls_due(state: "RunState") -> bool:
 
 def waits(state: "RunState") -> tuple[Wait, ...]:
     """The decisions that the run needs, in the order in which they came up."""
-    found = [wait for opened in state.effects.values() if (wait := _wait(opened)) is not None]
-    found += [
-        Wait(effect=key, kind="contradiction", name=doubt.name, says=f"decided {doubt.finding}, yet it ended")
-        for key, doubt in state.doubts.items()
-        if doubt.contradiction is not None
-    ]
-    return tuple(sorted(found, key=lambda wait: wait.effect))
+    resting = (opened for opened in state.effects.values() if opened.phase not in _MOVING)
+    found = [wait for opened in resting if (wait := _wait(opened)) is not None]
+    found += [_contradiction(key, doubt) for key, doubt in state.doubts.items() if doubt.contradiction is not None]
+    return tuple(sorted(found, key=lambda wait: wait.effect)) if found else ()
+
+
+_MOVING = ("dispatched", "settled", "retry", "probe")
+
+
+def _contradiction(effect: int, doubt: Doubt) -> Wait:
+    return Wait(effect=effect, kind="contradiction", name=doubt.name, says=f"decided {doubt.finding}, yet it ended")
 
 
 def _wait(opened: Open) -> Wait | None:
@@ -100,8 +110,11 @@ def due(state: "RunState", now_ms: int) -> Due:
     """What a performer may do now. Nothing in a run that is stopped, paused or at rest."""
     if state.stopped or state.paused is not None or not (state.active or state.interrupting):
         return Due(snapshot=None if state.workspace is None else _snapshot(state, ()))
-    dispatch, probe, wake = [], [], []
+    dispatch, probe, wake, settled = [], [], [], True
     for key, opened in state.effects.items():
+        if opened.phase == "settled":
+            continue
+        settled = False
         match act(opened, now_ms):
             case Act.DISPATCH:
                 dispatch.append(key)
@@ -116,12 +129,12 @@ def due(state: "RunState", now_ms: int) -> Due:
         return Due(probe=tuple(probe), snapshot=snapshot)
     if snapshot is not None:
         dispatch = [key for key in dispatch if not may_write(state.effects[key])]
-    plan = any(slot.effect == 0 and slot.answer is None for slot in state.batch)
+    plan = unplanned(state)
     return Due(
         dispatch=tuple(dispatch),
         probe=tuple(probe),
         plan=plan,
-        ask=not plan and snapshot is None and _may_ask(state),
+        ask=settled and not plan and snapshot is None and not _contradicted(state),
         snapshot=snapshot,
         wake_at_ms=min(wake, default=None),
     )
@@ -137,15 +150,14 @@ def _snapshot(state: "RunState", dispatch: Sequence[int]) -> WhySnapshot | None:
     return None
 
 
-def _may_ask(state: "RunState") -> bool:
-    """Every call is answered, no model is being asked, and no contradiction is unseen."""
-    if any(opened.phase != "settled" for opened in state.effects.values()):
-        return False
-    return not _contradicted(state)
+def unplanned(state: "RunState") -> bool:
+    """Whether a call of the last message has become no effect yet."""
+    return any(slot.effect == 0 and slot.answer is None for slot in state.batch)
 
 
 def _contradicted(state: "RunState") -> bool:
-    return any(doubt.contradiction is not None for doubt in state.doubts.values())
+    """Whether a late result disagrees with a decision and nobody has looked at it: then no model is asked."""
+    return bool(state.doubts) and any(doubt.contradiction is not None for doubt in state.doubts.values())
 
 
 def asking(state: "RunState") -> bool:
@@ -155,9 +167,9 @@ def asking(state: "RunState") -> bool:
 
 def summary(state: "RunState") -> RunSummary:
     """The run's line in a list."""
-    in_flight = any(opened.phase == "dispatched" for opened in state.effects.values())
+    in_flight = _in_flight(state)
     return RunSummary(
-        status=status(state),
+        status=_status(state, in_flight),
         agent=state.agent.name,
         turn=state.turn,
         step=state.step,

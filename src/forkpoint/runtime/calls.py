@@ -6,7 +6,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from forkpoint.agents.tool import Tool, ToolContext
+from forkpoint.agents.tool import Finding, Tool, ToolContext
 from forkpoint.ports import Clock
 
 Why: TypeAlias = Literal["timeout", "cancelled"]
@@ -19,12 +19,13 @@ class Control:
     may still end later, and then its result is a late one.
     """
 
-    __slots__ = ("_clock", "_grace_s", "_timers", "abandoned", "interruptible", "over", "task", "why")
+    __slots__ = ("_cancelled", "_clock", "_grace_s", "_timers", "abandoned", "interruptible", "over", "task", "why")
 
     def __init__(self, clock: Clock, grace_s: float) -> None:
         self._clock = clock
         self._grace_s = grace_s
         self._timers: list[Callable[[], None]] = []
+        self._cancelled = False
         self.why: Why | None = None
         self.over = False
         self.task: asyncio.Task[Any] | None = None
@@ -42,7 +43,7 @@ class Control:
             return
         self.why = why
         if self.interruptible and self.task is not None:
-            self.task.cancel()
+            self._cancelled = self.task.cancel()
         self._timers.append(self._clock.call_later(self._grace_s, self._give_up))
 
     def _give_up(self) -> None:
@@ -57,6 +58,9 @@ class Control:
         self._timers.clear()
         in_time = not self.over
         self.over = True
+        if self._cancelled and self.task is not None:
+            self.task.uncancel()  # it goes on to other calls, which nobody has called off
+            self._cancelled = False
         return in_time
 
     @property
@@ -78,6 +82,13 @@ async def run_tool(tool: Tool[..., Any], ctx: ToolContext, arguments: Mapping[st
         control.interruptible = False
 
 
+async def run_probe(tool: Tool[..., Any], ctx: ToolContext, arguments: Mapping[str, Any]) -> Finding:
+    """What the tool's probe finds, asked in an OS thread of its own if it is not async. Raises ``tool.bad-finding``."""
+    if tool.probe_is_async:
+        return await tool.find(ctx, arguments)
+    return tool.check_finding(await in_thread(lambda: tool.ask_probe(ctx, arguments)))
+
+
 async def in_thread(call: Callable[[], Any]) -> Any:
     """What ``call`` returns, run in a daemon thread with this task's context variables."""
     loop = asyncio.get_running_loop()
@@ -86,7 +97,9 @@ async def in_thread(call: Callable[[], Any]) -> Any:
     def settle(result: Any, error: BaseException | None) -> None:
         if done.cancelled():
             return
-        if error is not None:
+        if isinstance(error, StopIteration):
+            done.set_exception(RuntimeError(f"StopIteration: {error}"))  # a future takes none, as a coroutine raises none
+        elif error is not None:
             done.set_exception(error)
         else:
             done.set_result(result)

@@ -138,7 +138,7 @@ class Cell:
             lease=None
             if lease is None
             else Lease(run=lease.run, owner=lease.owner, epoch=lease.epoch, until_ms=now_ms + self.edge.lease_ms),
-            leased=any(needs_lease(recorded.event) for recorded in draft.recorded),
+            leased=lease is not None or any(needs_lease(recorded.event) for recorded in draft.recorded),
         )
 
     def _checkpoint(self, draft: Draft) -> bytes | None:

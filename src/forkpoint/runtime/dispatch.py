@@ -22,7 +22,7 @@ from forkpoint.messages import Message, Text
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
 from forkpoint.pieces import Open
 from forkpoint.ports import ModelProgress, ModelUnavailable
-from forkpoint.runtime.calls import Control, run_tool
+from forkpoint.runtime.calls import Control, run_probe, run_tool
 from forkpoint.runtime.edges import Equipment
 from forkpoint.runtime.progress import Progress, Telling
 from forkpoint.runtime.reading import Reader
@@ -76,10 +76,12 @@ async def ask_model(bench: Bench, state: RunState, opened: Open, control: Contro
         response = await model.respond(request, progress)
         control.interruptible = False
         message = normal_response(response)
-    except asyncio.CancelledError:
-        if control.why is None:
+    except asyncio.CancelledError as error:
+        if control.why is not None:
+            return settle(Cancelled(reason=control.why, partial=_partial(said)))
+        if _being_cancelled():
             raise
-        return settle(Cancelled(reason=control.why, partial=_partial(said)))
+        return settle(_failed(error), transient=True)
     except ModelUnavailable as error:
         after = None if error.retry_after_s is None else int(error.retry_after_s * 1000)
         return settle(_failed(error), transient=True, retry_after_ms=after)
@@ -119,9 +121,9 @@ async def call_tool(bench: Bench, state: RunState, opened: Open, control: Contro
         result = await run_tool(tool, ctx, arguments, control)
         changes = ctx.changes
     except asyncio.CancelledError:
-        if control.why is None:
+        if control.why is None and _being_cancelled():
             raise
-        return settle(Unknown(because=control.why, text=_why_text(control, tool.timeout_s)), doubtful=True)
+        return settle(Unknown(because=control.why or "cancelled", text=_why_text(control, tool.timeout_s)), doubtful=True)
     except OutcomeUnknown as error:
         return settle(Unknown(because="reported", text=error.text), doubtful=True)
     except (TimeoutError, ConnectionError) as error:
@@ -170,13 +172,14 @@ async def probe_tool(bench: Bench, state: RunState, opened: Open, control: Contr
     arguments = bench.equipment.arguments(tool, holder)
     try:
         telling = bench.telling(state, opened, opened.name)
-        finding = await tool.find(_context(bench, state, opened, control, telling), arguments)
+        control.expire_after(tool.timeout_s)
+        finding = await run_probe(tool, _context(bench, state, opened, control, telling), arguments)
         if isinstance(finding, Occurred):
             value = to_json(finding.output)
             return Found(effect=opened.seq, finding="occurred", outcome=Succeeded(value=value))
-    except asyncio.CancelledError:
-        raise
-    except Exception as error:  # a probe that fails has found nothing out
+    except (Exception, asyncio.CancelledError) as error:  # a probe that fails has found nothing out
+        if isinstance(error, asyncio.CancelledError) and _being_cancelled():
+            raise
         return Found(effect=opened.seq, finding="unknown", note=_short(f"{type(error).__name__}: {error}"))
     if isinstance(finding, NotOccurred):
         return Found(effect=opened.seq, finding="not_occurred")
@@ -188,10 +191,20 @@ def unanswered(opened: Open) -> Found:
     return Found(effect=opened.seq, finding="unknown", note="the probe did not answer in time")
 
 
+def _being_cancelled() -> bool:
+    """Whether it is this task that is to end, and not something that the called code had cancelled itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def _why_text(control: Control, timeout_s: float | None) -> str:
-    if control.why == "timeout":
-        return f"no result within {timeout_s} s"
-    return "it was interrupted while it ran"
+    match control.why:
+        case "timeout":
+            return f"no result within {timeout_s} s"
+        case "cancelled":
+            return "it was interrupted while it ran"
+        case None:
+            return "something inside it was cancelled"
 
 
 def given_up(opened: Open, control: Control, timeout_s: float | None) -> Settle:

@@ -25,7 +25,7 @@ from forkpoint.runtime.dispatch import Bench, ask_model, call_tool, given_up, pr
 from forkpoint.runtime.files import capture
 from forkpoint.runtime.planning import Planner
 from forkpoint.state import RunState
-from forkpoint.status import due
+from forkpoint.status import due, unplanned
 
 TICK_S = 0.2
 """How often a performer looks for commands from other processes, and whether its lease needs renewing."""
@@ -377,8 +377,7 @@ class Performer:
 
 
 def _unplanned(state: RunState) -> bool:
-    waiting = any(slot.effect == 0 and slot.answer is None for slot in state.batch)
-    return waiting and due(state, state.at_ms).plan
+    return unplanned(state) and due(state, state.at_ms).plan
 
 
 def _is_model(opened: Open) -> bool:
