@@ -33,6 +33,6 @@ class Kept:
             return (self._head + self._tail).decode("utf-8", "backslashreplace"), 0
         head, half = text_of(bytes(self._head))
         tail = bytes(self._tail)
-        begin = next((n for n, byte in enumerate(tail[:4]) if byte & 0xC0 != 0x80), 0)
+        begin = next((n for n, byte in enumerate(tail[:3]) if byte & 0xC0 != 0x80), min(len(tail), 3))
         cut += half + begin
         return f"{head}\n[… {cut} bytes cut …]\n{tail[begin:].decode('utf-8', 'backslashreplace')}", cut

@@ -111,13 +111,14 @@ def _notes(shown: Sequence[_Line], number: int, offset: int, *, more: bool) -> I
         yield "[line endings are mixed, CRLF and LF]" if b"\n" in endings else "[lines end in CRLF]"
     if b"" in endings:
         yield "[no line end at the end of the file]"
-    if any("\\x" in _text(line) and not _is_utf8(line.head) for line in shown):
+    if not all(map(_is_utf8, shown)):
         yield "[not all of it is UTF-8: other bytes are shown as \\xNN, and no text of an edit matches them]"
 
 
-def _is_utf8(data: bytes) -> bool:
+def _is_utf8(line: _Line) -> bool:
+    is_whole = line.size == len(line.head)
     try:
-        codecs.getincrementaldecoder("utf-8")("strict").decode(data)
+        codecs.getincrementaldecoder("utf-8")("strict").decode(line.head, is_whole)
     except UnicodeDecodeError:
         return False
     return True

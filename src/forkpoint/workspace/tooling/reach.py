@@ -30,6 +30,8 @@ from forkpoint.workspace.tree import join
 MAX_LINKS = 40
 """Links on one path before it counts as a circle; the kernel's own number."""
 
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
@@ -120,6 +122,10 @@ class Reach:
             yield handle
         finally:
             os.close(handle)
+
+    def create(self, name: bytes, at: int, mode: int) -> int:
+        """A handle to write a new file, its permissions ``mode`` less what the process's umask takes away."""
+        return os.open(name, _NEW, mode, dir_fd=at)
 
     def is_closed(self, path: bytes) -> bool:
         """Whether a path from the root lies in what is closed to tools."""

@@ -22,8 +22,6 @@ WAIT_S = 10.0
 
 POLL_S = 0.005
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
 
 @contextmanager
 def writing(ctx: ToolContext, reach: Reach, spot: Spot) -> Iterator[None]:
@@ -56,7 +54,7 @@ def put(reach: Reach, spot: Spot, data: bytes, *, seen: tuple[int, ...] | None =
     beside = b".forkpoint-" + hashlib.sha256(spot.name).hexdigest()[:16].encode()
     with suppress(FileNotFoundError):  # left by a write that was killed
         os.unlink(beside, dir_fd=spot.folder)
-    handle = os.open(beside, _NEW, 0o666 if now is None else 0o600, dir_fd=spot.folder)
+    handle = reach.create(beside, spot.folder, 0o666 if now is None else 0o600)
     try:
         try:
             if now is not None:
