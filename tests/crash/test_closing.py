@@ -1,63 +1,21 @@
 """A process that closes, or fails, lets what is in flight end in its time, and leaves the rest to recovery."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from forkpoint.agents.agent import Agent
-from forkpoint.agents.tool import Finding, Occurred, StillUnknown, Tool, ToolContext, tool
+from forkpoint.agents.tool import Finding, Occurred, StillUnknown, ToolContext, tool
 from forkpoint.errors import StoreFull
 from forkpoint.outcomes import Succeeded
 from forkpoint.ports import Append
-from forkpoint.runtime.runtime import Runtime
 from forkpoint.stores.memory import MemoryJournal
-from forkpoint.testing.fakes import FakeClock, ScriptedModel, call, calls, settle
-from forkpoint.wiring import connect
+from forkpoint.testing.fakes import FakeClock
 
 from .clerk import RUN
+from .desk import Bell, carried, in_time, process
 from .verdicts import told
-
-
-class Bell:
-    """Rung by a tool once it is in flight; what it then waits for is up to the test."""
-
-    def __init__(self) -> None:
-        self.rung = asyncio.Event()
-        self.go = asyncio.Event()
-
-    async def wait(self) -> None:
-        self.rung.set()
-        await self.go.wait()
-
-
-def process(store: Any, clock: FakeClock, *having: Tool[..., Any]) -> Runtime:
-    model = ScriptedModel(
-        lambda request: "done" if len(request.messages) > 1 else calls(*(call(each.name) for each in having))
-    )
-    return connect(store, agents=[Agent("a", model=model, tools=list(having))], clock=clock, grace_s=2)
-
-
-async def carried(work: Awaitable[Any], clock: FakeClock, seconds: float = 5) -> Any:
-    """What ``work`` gives, if it does so in ``seconds`` of the clock."""
-    task = asyncio.ensure_future(work)
-    await settle()
-    for _ in range(int(seconds * 10)):
-        if task.done():
-            break
-        await clock.advance(0.1)
-    assert task.done(), f"not done after {seconds} s"
-    return await task
-
-
-def in_time(test: Callable[[FakeClock], Awaitable[None]]) -> Callable[[], None]:
-    def run() -> None:
-        asyncio.run(test(FakeClock()))  # type: ignore[arg-type]
-
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
-    return run
 
 
 @in_time

@@ -98,7 +98,8 @@ async def in_thread(call: Callable[[], Any]) -> Any:
         if done.cancelled():
             return
         if isinstance(error, StopIteration):
-            done.set_exception(RuntimeError(f"StopIteration: {error}"))  # a future takes none, as a coroutine raises none
+            # A future does not take one; a coroutine that raises one raises this instead.
+            done.set_exception(RuntimeError(f"StopIteration: {error}"))
         elif error is not None:
             done.set_exception(error)
         else:

@@ -17,7 +17,7 @@ from forkpoint.agents.tool import NotOccurred, Occurred, OutcomeUnknown, ToolCon
 from forkpoint.answers import NOT_RUN
 from forkpoint.commands import Found, Settle
 from forkpoint.effects import ModelCall
-from forkpoint.errors import ToolBadResult, ToolGone, ValueNotJson
+from forkpoint.errors import ForkpointError, ToolBadResult, ToolGone, ValueNotJson
 from forkpoint.messages import Message, Text
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
 from forkpoint.pieces import Open
@@ -112,7 +112,10 @@ async def call_tool(bench: Bench, state: RunState, opened: Open, control: Contro
         return Settle(effect=opened.seq, attempt=opened.attempt, outcome=outcome, ms=ms, **more)
 
     holder = await bench.reader.whole(opened.holder) if opened.holder.aside else opened.holder
-    arguments = bench.equipment.arguments(tool, holder)
+    try:
+        arguments = bench.equipment.arguments(tool, holder)
+    except ForkpointError as error:  # it was not tried: a secret is missing here, or its parameters have changed
+        return settle(_failed(error))
     ctx = _context(bench, state, opened, control, telling)
     if control.why is not None:
         return settle(Cancelled(reason=NOT_RUN))
@@ -123,7 +126,8 @@ async def call_tool(bench: Bench, state: RunState, opened: Open, control: Contro
     except asyncio.CancelledError:
         if control.why is None and _being_cancelled():
             raise
-        return settle(Unknown(because=control.why or "cancelled", text=_why_text(control, tool.timeout_s)), doubtful=True)
+        why = _why_text(control, tool.timeout_s)
+        return settle(Unknown(because=control.why or "cancelled", text=why), doubtful=True)
     except OutcomeUnknown as error:
         return settle(Unknown(because="reported", text=error.text), doubtful=True)
     except (TimeoutError, ConnectionError) as error:
@@ -169,9 +173,9 @@ async def probe_tool(bench: Bench, state: RunState, opened: Open, control: Contr
     if tool is None:
         raise ToolGone(run=state.run, tool=opened.name, effect=opened.seq)
     holder = await bench.reader.whole(opened.holder) if opened.holder.aside else opened.holder
-    arguments = bench.equipment.arguments(tool, holder)
+    telling = bench.telling(state, opened, opened.name)
     try:
-        telling = bench.telling(state, opened, opened.name)
+        arguments = bench.equipment.arguments(tool, holder)
         control.expire_after(tool.timeout_s)
         finding = await run_probe(tool, _context(bench, state, opened, control, telling), arguments)
         if isinstance(finding, Occurred):
