@@ -31,7 +31,15 @@ class Vector(Sequence[T], Generic[T]):
             # Another OS thread may have appended between the two lines; only the owner of the place keeps it.
             if items[size] is item:
                 return Vector(items, size + 1, self.memo)
-        return Vector([*items[:size], item], memo={n: kept for n, kept in self.memo.items() if n <= size})
+        place = self.remembered()
+        return Vector([*items[:size], item], memo={place: self.memo[place]} if place else None)
+
+    def remembered(self) -> int:
+        """The largest number of first items for which ``memo`` has something; 0 if there is none."""
+        place = self._size
+        while place and place not in self.memo:
+            place -= 1
+        return place
 
     def first(self, size: int) -> "Vector[T]":
         """A view of the first ``size`` items."""

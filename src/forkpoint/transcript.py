@@ -124,9 +124,7 @@ def added_messages(state: "RunState", added: Iterable[int | Message]) -> list[Me
 def chain_of(transcript: Transcript) -> bytes:
     """The chain of message digests over a transcript, 32 bytes; what was computed before is remembered."""
     entries, memo = transcript.entries, transcript.entries.memo
-    size = place = len(entries)
-    while place and place not in memo:
-        place -= 1
+    size, place = len(entries), entries.remembered()
     chain = memo[place] if place else transcript.cold_chain
     for entry in entries[place:size]:
         chain = link(chain, encode_message(entry.message))

@@ -69,11 +69,18 @@ class Draft:
         self.refs: list[str] = []
         self.careful = careful
         self.suspect = False
+        self._body: bytes | None = None
+
+    def body(self) -> bytes:
+        """The lines of its events."""
+        if self._body is None:
+            self._body = b"\n".join(self.lines)
+        return self._body
 
     def commit(self, codec: PayloadCodec | None) -> Commit:
         """The draft as a commit, its body after the payload codec."""
         assert self.state is not None
-        body = b"\n".join(self.lines)
+        body = self.body()
         marks = b"".join([*(event.digest[:MARK_BYTES] for event in self.recorded[:-1]), self.digest])
         return Commit(
             first=self.after + 1,
@@ -109,7 +116,7 @@ class Writer:
 
     def needs_care(self, draft: "Draft") -> bool:
         """Whether a secret may stand in what ``draft`` would write, so that it must be drafted again with care."""
-        return not draft.careful and (draft.suspect or self._occurs_in(b"\n".join(draft.lines)))
+        return not draft.careful and (draft.suspect or self._occurs_in(draft.body()))
 
     def _occurs_in(self, data: bytes) -> bool:
         return self._secrets is not None and self._secrets.occurs_in(data)
