@@ -114,3 +114,24 @@ def test_a_list_of_runs_loads_nothing_that_folds_or_performs(tmp_path: Path) -> 
     )
     ended = _ran([sys.executable, "-c", script])
     assert ended.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_watching_recovery_acts_on_a_decision_and_ends_in_order(tmp_path: Path) -> None:
+    app = ["--app", "surfaces_shop:agents"]
+    _run("start", "shop", "mail them", "--id", "letters", *app)
+    watching = subprocess.Popen(
+        _command("recover", "--watch", *app),
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert _run("approve", "letters", "m1").returncode == 0
+    assert _run("deny", "letters", "m2").returncode == 0
+    assert watching.stdout is not None
+    assert watching.stdout.readline() == "letters  taken up\n"
+    assert _run("watch", "letters", "--after", "0", "--no-follow").returncode == 0
+    watching.send_signal(signal.SIGTERM)
+    _, err = watching.communicate(timeout=60)
+    assert watching.returncode == 143 and "Traceback" not in err
+    assert "idle" in _run("runs").stdout

@@ -5,6 +5,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from forkpoint.cli.output import TERMINATED
 from forkpoint.errors import CommandCrashed, CommandUnfit, ForkpointError
 
 INTERRUPTED = 130
@@ -20,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line on ``arguments`` (``sys.argv`` if left out) and give its exit status.
 
     0: done. 1: a run's turn failed. 2 to 5 and 70: an error of the kind usage, conflict, data, environment or bug.
-    130: interrupted.
+    130 and 143: interrupted by Ctrl-C or SIGTERM.
     """
     typed = forward(list(sys.argv[1:] if arguments is None else arguments))
     _print_whatever_comes()
@@ -56,8 +57,8 @@ def _run(typed: list[str]) -> int:
     except refused as error:
         raise CommandUnfit(detail=_without_stop(error)) from error
     sys.stdout.flush()
-    if status == INTERRUPTED:
-        return _interrupted()
+    if status in (INTERRUPTED, TERMINATED):
+        return _interrupted(status)
     return status if isinstance(status, int) else 0
 
 
@@ -119,6 +120,6 @@ def _place(error: BaseException) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
 
 
-def _interrupted() -> int:
+def _interrupted(status: int = INTERRUPTED) -> int:
     sys.stderr.write("Interrupted. What was recorded stays; a run goes on with 'forkpoint resume' or 'recover'.\n")
-    return INTERRUPTED
+    return status

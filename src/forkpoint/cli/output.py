@@ -25,11 +25,31 @@ class Told(Struct, frozen=True, kw_only=True):
     status: int = 0
 
 
+TERMINATED = 143
+"""The exit status after SIGTERM, as shells have it."""
+
+
 def carry_out(work: Coroutine[Any, Any, Told], *, as_json: bool) -> None:
-    """Do a command's work and tell what came of it."""
+    """Do a command's work and tell what came of it. SIGTERM calls it off as Ctrl-C does: in order, with leases back."""
     import asyncio
 
-    tell(asyncio.run(work), as_json=as_json)
+    try:
+        told = asyncio.run(_until_told_off(work))
+    except asyncio.CancelledError:
+        told = Told(document=None, view=lambda _: (), status=TERMINATED)
+    tell(told, as_json=as_json)
+
+
+async def _until_told_off(work: Coroutine[Any, Any, Told]) -> Told:
+    import asyncio
+    import signal
+    from contextlib import suppress
+
+    task = asyncio.current_task()
+    assert task is not None
+    with suppress(NotImplementedError):  # where an event loop cannot hear signals, the default ends the process
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await work
 
 
 def tell(told: Told, *, as_json: bool) -> None:

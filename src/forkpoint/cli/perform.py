@@ -4,6 +4,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from forkpoint.cli.ask import recorded
 from forkpoint.cli.live import performed
 from forkpoint.cli.opening import full_id, runtime_for
@@ -46,7 +48,7 @@ async def recover_runs(*, watch: bool, store: str | None, app: str | None, as_js
     """Recover once, or for as long as nobody interrupts."""
     async with runtime_for(store, app=app, agents=True) as runtime:
         if watch:
-            await runtime.keep_recovering(lambda done: _say(done, as_json))
+            await runtime.keep_recovering(_Rounds(as_json))
         done = await runtime.recover()
         states = [await (await runtime.open(name)).row() for name in done.runs]
     document = {"runs": [{"run": row.run, "status": row.summary.status} for row in states], **_failures(done)}
@@ -84,16 +86,26 @@ def _failed_lines(done: "Recovered") -> Iterator[Any]:
         yield Text.assemble((f"{run}  ", "bold"), (f"not recovered: {paragraph(why, 1000)}", "red"))
 
 
-def _say(done: "Recovered", as_json: bool) -> None:
-    """One round of watching, as it happens."""
-    if as_json:
-        from forkpoint.cli.words import json_line
+class _Rounds:
+    """Tells of the rounds of a watch as they happen; what keeps failing is told once."""
 
-        sys.stdout.write(json_line({"runs": list(done.runs), **_failures(done)}) + "\n")
-    else:
-        console = console_of(sys.stdout)
-        for run in done.runs:
-            console.print(f"{run}  taken up")
-        for line in _failed_lines(done):
-            console.print(line)
-    sys.stdout.flush()
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._failing: Mapping[str, str] = {}
+
+    def __call__(self, done: "Recovered") -> None:
+        news = replace(done, failed={run: why for run, why in done.failed.items() if self._failing.get(run) != why})
+        self._failing = done.failed
+        if not news.runs and not news.failed:
+            return
+        if self._as_json:
+            from forkpoint.cli.words import json_line
+
+            sys.stdout.write(json_line({"runs": list(news.runs), **_failures(news)}) + "\n")
+        else:
+            console = console_of(sys.stdout)
+            for run in news.runs:
+                console.print(f"{run}  taken up")
+            for line in _failed_lines(news):
+                console.print(line)
+        sys.stdout.flush()

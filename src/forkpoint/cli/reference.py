@@ -35,7 +35,8 @@ is given: a store whose payloads an app encodes is read with that app's codec.
 never obeyed. Long values are cut where nothing else is said; `show RUN --step N --full` shows them whole.
 
 **Exit status:** 0 done; 1 the turn of a run that was performed failed; 2 usage; 3 conflict; 4 data that is not as it
-should be; 5 the environment; 70 a fault of Forkpoint; 130 interrupted.
+should be; 5 the environment; 70 a fault of Forkpoint; 130 and 143 interrupted, by Ctrl-C or
+SIGTERM: what was recorded stays, leases are given back, and the run can be resumed.
 """
 
 _EVERYWHERE = ("store", "app", "as_json")
