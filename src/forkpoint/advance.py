@@ -67,9 +67,9 @@ def reached(state: RunState, now_ms: int) -> str | None:
     if limits.tokens is not None and spent_now.usage.total - base.usage.total >= limits.tokens:
         return f"{limits.tokens} tokens"
     if limits.cost is not None and spent_now.cost - base.cost >= limits.cost:
-        return f"cost of {limits.cost}"
+        return f"cost of {limits.cost:g}"
     if limits.seconds is not None and now_ms - state.turn_at_ms >= limits.seconds * 1000:
-        return f"{limits.seconds} seconds"
+        return f"{limits.seconds:g} seconds"
     return None
 
 

@@ -81,9 +81,15 @@ def test_a_patched_result_survives_forks_of_forks() -> None:
     grandchild = grandchild.after(Send(parts=(Text(content="more"),)), says("so it is"))
     assert _check(child) > 4
     assert _check(grandchild) > 4
-    assert [
-        part.response for message in grandchild.state.messages for part in message.parts if hasattr(part, "response")
-    ][0] == 8
+    assert (
+        next(
+            part.response
+            for message in grandchild.state.messages
+            for part in message.parts
+            if hasattr(part, "response")
+        )
+        == 8
+    )
 
 
 def test_a_summary_written_after_a_checkpoint_replaces_messages_that_are_only_in_the_journal() -> None:
