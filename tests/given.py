@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from forkpoint._canon import canonical, content_digest, value_digest
-from forkpoint.codec import decode_event, encode_event, event_digest
+from forkpoint.aside import set_aside
+from forkpoint.codec import LARGE_BYTES, decode_event, encode_event, event_digest
 from forkpoint.commands import (
     Advance,
     AnyCommand,
@@ -62,6 +63,9 @@ class Past(Struct, frozen=True):
 
     def _with(self, event: Event, at_ms: int) -> "Past":
         seq, line = len(self.events) + 1, encode_event(event)
+        if len(line) > LARGE_BYTES:
+            event, _ = set_aside(event, LARGE_BYTES)
+            line = encode_event(event)
         before = self.events[-1].digest if self.events else bytes(32)
         digest = event_digest(before, self.run, seq, at_ms, line)
         recorded = RecordedEvent(self.run, seq, at_ms, digest, decode_event(line, run=self.run, seq=seq))
