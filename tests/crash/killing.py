@@ -148,15 +148,22 @@ class Scene:
 
 def play(nursery: Nursery, case: Case, folder: Path, verdict: Verdict) -> list[tuple[str, Recovery]]:
     """Kill as ``case`` has it, and see that everything holds; where each kill was, and of what class."""
-    scene = Scene(nursery, folder, case.errand)
-    kills = []
+    try:
+        return _played(Scene(nursery, folder, case.errand), case, verdict)
+    except BaseException as error:
+        error.add_note(str(case))
+        raise
+
+
+def _played(scene: Scene, case: Case, verdict: Verdict) -> list[tuple[str, Recovery]]:
+    kills: list[tuple[str, Recovery]] = []
     for stop in case.stops:
         process = scene.process(stop=stop)
         said = process.hear()
         if said is None or "at" not in said:
-            assert kills, f"{case}: {said}"
+            assert kills, f"it did not come to that: {said}"
             process.end()
-            break  # a recovery that need not do that again
+            break  # a recovery that has nothing of the kind left to do
         assert process.kill()
         kills.append((stop.at, case.recovery))
     scene.finish(verdict)

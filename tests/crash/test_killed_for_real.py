@@ -34,11 +34,7 @@ def test_killed_at_every_boundary_nothing_is_lost_doubled_or_guessed(nursery: Nu
     for number, case in enumerate(grid()):
         folder = tmp_path / str(number)
         folder.mkdir()
-        try:
-            kills.update(play(nursery, case, folder, VERDICTS[number % len(VERDICTS)]))
-        except AssertionError as error:
-            error.add_note(str(case))
-            raise
+        kills.update(play(nursery, case, folder, VERDICTS[number % len(VERDICTS)]))
     for boundary in ONCE:
         for recovery in Recovery:
             assert kills[boundary, recovery] >= LEAST, f"{kills[boundary, recovery]} kills {boundary} of {recovery}"
