@@ -104,6 +104,13 @@ app = fp.App(agents=agents, secrets={"TOKEN": "a-very-secret-value"})
 nothing = 17
 
 
+def _rude(event: dict[str, object]) -> dict[str, object]:
+    raise LookupError("a hook with a fault")
+
+
+rude = fp.App(agents=agents, redact=_rude)
+
+
 def broken() -> None:
     """Fails when it is asked for agents."""
     raise RuntimeError("no agents today")

@@ -86,3 +86,13 @@ def test_performing_without_agents_is_refused_before_anything_is_written(typed: 
     assert (ended.status, "app.missing" in ended.err) == (2, True)
     assert len(typed("runs", "--json").document["runs"]) == 1
     assert typed("start", "nobody", "x", "--json").error["code"] == "agent.missing"
+
+
+def test_what_nobody_foresaw_is_told_as_a_fault_to_report(typed: Typed) -> None:
+    """Such as a fault in a hook of the app: it is no refusal of ours, and must not look like one."""
+    ended = typed("start", "shop", "hello", "--app", "surfaces_shop:rude", "--json")
+    assert (ended.status, ended.error["code"], ended.error["kind"]) == (70, "cli.crashed", "bug")
+    assert "LookupError: a hook with a fault" in ended.error["what"] and "surfaces_shop.py" in ended.error["what"]
+    told = typed("start", "shop", "hello", "--app", "surfaces_shop:rude")
+    assert told.status == 70 and "Please report it" in told.err and "Traceback" in told.err
+    assert typed("runs", "--json").document["runs"] == []
