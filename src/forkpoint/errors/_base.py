@@ -77,7 +77,7 @@ def _rebuild(cls: type[ForkpointError], values: dict[str, Any]) -> ForkpointErro
 
 
 def _fields(cls: type[ForkpointError]) -> tuple[str, ...]:
-    return tuple(name for name in cls.__dict__.get("__annotations__", {}))
+    return tuple(name for name in cls.__annotations__)
 
 
 def _check_declaration(cls: type[ForkpointError]) -> None:

@@ -9,7 +9,7 @@ class BadRunId(ForkpointError):
     code = "run.bad-id"
     kind = "usage"
     says = "{given} cannot name a run; nothing was written"
-    why = "A run id has 1 to 128 letters, digits, '.', '_' or '-'; it starts with a letter or digit and ends with no dot."
+    why = "A run id has 1 to 128 letters, digits, '.', '_' or '-'; it starts with a letter or digit, ends with no '.'."
     fix = "Choose an id of those characters, or leave it out to have one made."
     given: str
 
