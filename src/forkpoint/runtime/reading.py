@@ -100,6 +100,8 @@ def _between(events: list[RecordedEvent], after: int, upto: int) -> list[Recorde
 
 def lines_of(commit: Commit, run: str, codec: PayloadCodec | None) -> list[bytes]:
     """The JSON lines of a commit's events. Raises ``event.unreadable`` where the payload codec does not take them."""
+    if not isinstance(commit.body, bytes):
+        raise EventAltered(run=run, seq=commit.first)
     if codec is None:
         return commit.body.split(b"\n")
     try:
