@@ -38,10 +38,15 @@ def decode_event(data: bytes, *, run: str, seq: int) -> Event:
 
 def decode_events(lines: Sequence[bytes], *, run: str, first: int) -> list[Event]:
     """The events in ``lines``, numbered from ``first``. Raises as ``decode_event`` does."""
+    if first == 1 and lines:  # only a run's first event says of which format its journal is
+        return [decode_event(lines[0], run=run, seq=1), *decode_events(lines[1:], run=run, first=2)]
     try:
-        return _decoder.decode_lines(b"\n".join(lines))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return [decode_event(line, run=run, seq=seq) for seq, line in enumerate(lines, first)]
+        events = _decoder.decode_lines(b"\n".join(lines))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        events = []
+    if len(events) == len(lines):
+        return events
+    return [decode_event(line, run=run, seq=seq) for seq, line in enumerate(lines, first)]
 
 
 def _refusal(data: bytes, run: str, seq: int, detail: str) -> EventUnknown | EventUnreadable:

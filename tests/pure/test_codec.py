@@ -14,7 +14,16 @@ from msgspec import UNSET
 from forkpoint._canon import canonical, content_digest, link, short, value_digest
 from forkpoint._word import Ref
 from forkpoint.aside import bring_back, refs, set_aside
-from forkpoint.codec import FORMAT, LARGE_BYTES, decode_event, encode_event, encode_recorded, event_digest
+from forkpoint.codec import (
+    FORMAT,
+    LARGE_BYTES,
+    decode_event,
+    decode_events,
+    encode_event,
+    encode_recorded,
+    event_digest,
+    event_digests,
+)
 from forkpoint.definition import AgentRecord, ToolRecord
 from forkpoint.effects import ModelCall
 from forkpoint.errors import BlobMissing, EventUnknown, EventUnreadable
@@ -279,3 +288,34 @@ def test_a_limit_is_reached_by_performing_and_a_pause_is_asked_for() -> None:
     assert not needs_lease(SnapshotTaken(why="rewind"))
     assert not needs_lease(EffectSettled(effect=1, outcome=Succeeded(), attempt=0, actor="ann"))
     assert not needs_lease(RunStopped())
+
+
+# ── many at once ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_lines_are_read_together_as_one_by_one() -> None:
+    past = given(started(), asks("mail"), dispatched(), ends("mail"), says())
+    lines = [encode_event(recorded.event) for recorded in past.events]
+    events = [recorded.event for recorded in past.events]
+    assert decode_events(lines, run="r", first=1) == events
+    assert decode_events(lines[3:], run="r", first=4) == events[3:]
+    assert decode_events([], run="r", first=1) == []
+    assert event_digests(bytes(32), "r", 1, past.now_ms, lines) == [recorded.digest for recorded in past.events]
+
+
+@pytest.mark.parametrize(
+    ("place", "line", "error"),
+    [
+        (0, encode_event(RunStarted(agent=AgentRecord(name="a"), format=FORMAT + 1)), EventUnreadable),
+        (2, b'{"is":"teleported"}', EventUnknown),
+        (2, b"", EventUnreadable),
+        (2, b'{"is":"stopped"}{"is":"stopped"}', EventUnreadable),
+        (2, b'{"is":"state_changed","of":1,"set":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_001, EventUnreadable),
+    ],
+)
+def test_a_bad_line_among_many_is_refused_by_its_own_place(place: int, line: bytes, error: Any) -> None:
+    lines = [encode_event(recorded.event) for recorded in given(started(), says()).events]
+    lines[place] = line
+    with pytest.raises(error) as refused:
+        decode_events(lines, run="r", first=1)
+    assert refused.value.seq == place + 1
