@@ -4,15 +4,14 @@ from typing import Any
 
 import pytest
 
-from forkpoint.commands import Advance, Captured, Decide, Interrupt, Pause, Recover, Rewind, Send, Settle
-from forkpoint.effects import ModelCall, Recovery, StepCall, ToolCall
+from forkpoint.commands import Captured, Decide, Pause, Recover, Rewind, Send
+from forkpoint.effects import Recovery, StepCall, ToolCall
 from forkpoint.events import (
     ApprovalDecided,
     ApprovalRequested,
     EffectDispatched,
     EffectRequested,
     EffectSettled,
-    RunForked,
     RunStarted,
     SnapshotTaken,
     StateChanged,
@@ -22,7 +21,6 @@ from forkpoint.folding import fold
 from forkpoint.messages import Text, Usage, assistant
 from forkpoint.outcomes import Succeeded
 from forkpoint.recover import spent
-from forkpoint.state import RunState
 from forkpoint.status import asking, summary
 from given import agent, asks, dispatched, ends, fails, given, says, settled, started, told, unknown
 
@@ -181,10 +179,3 @@ def test_a_record_of_the_parents_is_free() -> None:
     )
     past = given(started(), asks("look"), EffectDispatched(effect=6, by="p"), done)
     assert past.state.spent.cost == 0.5
-
-
-def test_a_fork_of_nothing_known_is_no_state_of_a_run() -> None:
-    past = given(started(), Interrupt(), Settle(effect=1, attempt=1, outcome=Succeeded()), Advance(by="p"))
-    assert isinstance(past.forked().state, RunState)
-    assert isinstance(past.forked().events[-1].event, RunForked)
-    assert not any(isinstance(one.effect, ModelCall) for one in past.state.effects.values())
