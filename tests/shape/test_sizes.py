@@ -13,7 +13,11 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 MODULE_LINES = 600
 FUNCTION_LINES = 60
 
-LONG = {"runtime/run.py": "the one handle on a run: each verb is a line or two, and users read it as a list"}
+LONG = {
+    "folding.py": "one arm for each kind of event, in one match",
+    "runtime/performer.py": "the loop, and what becomes of each effect in flight when the loop has to end",
+    "runtime/run.py": "the one handle on a run: each verb is a line or two, and users read it as a list",
+}
 """Modules over 400 lines, each with the reason."""
 
 
@@ -38,7 +42,9 @@ def test_a_module_says_what_it_is_and_fits_its_budget(path: Path) -> None:
 
 
 def test_a_long_module_has_a_reason() -> None:
-    assert {name(path) for path in MODULES if path.read_text("utf-8").count("\n") > 400} == set(LONG)
+    lines = {name(path): path.read_text("utf-8").count("\n") for path in MODULES}
+    assert [one for one, count in lines.items() if count > 400 and one not in LONG] == []
+    assert [one for one in LONG if lines.get(one, 0) < 350] == [], "the reason is stale"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
