@@ -150,6 +150,14 @@ def test_a_link_that_stays_inside_is_followed_and_stays_a_link(use: Use, root: P
     assert use("shell", "pwd", "near", options={"approve_shell": False}).output == f"{root}/real\n"
 
 
+def test_a_link_that_climbs_too_far_does_not_stop_at_the_root(use: Use, root: Path, outside: Path) -> None:
+    (root / "outside").mkdir()
+    (root / "outside" / "secret.txt").write_text("inside\n")
+    (root / "climbs").symlink_to("../outside")
+    with pytest.raises(PathEscapes, match="leads out"):
+        use("read_file", "climbs/secret.txt")
+
+
 def test_a_dangling_link_is_not_written_through(use: Use, root: Path) -> None:
     (root / "dangling").symlink_to("nowhere.txt")
     (root / "dangling-folder").symlink_to("nowhere")

@@ -301,6 +301,7 @@ EDITS = [
     (b"x foo y", "foo", "foobar", False, "before"),
     (b"x foobarbar y", "foo", "foobar", False, "either"),
     (b"OLD OLD", "OLD", "NEW", False, "neither"),
+    (b"aab", "ab", "a", False, "either"),
     (b"a\r\nNEW\r\n", "OLD\n", "NEW\n", False, "after"),
     (b"OLD OLD", "OLD", "NEW", True, "before"),
     (b"NEW NEW", "OLD", "NEW", True, "after"),
@@ -327,7 +328,9 @@ def test_a_probe_never_takes_a_made_edit_for_one_not_made_nor_the_other_way(
     if old == new or not spans or (len(spans) > 1 and not everywhere):
         return
     assert judged(data, edit) in ("before", "either")
-    assert judged(edited(data, edit, spans), edit) != "before"
+    after = edited(data, edit, spans)
+    nested = not new and places(after, edit)
+    assert nested or judged(after, edit) != "before"
 
 
 @given(data=short, old=short.filter(bool), new=short)

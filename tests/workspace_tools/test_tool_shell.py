@@ -1,6 +1,7 @@
 """Commands: what comes of them, what they see, and that nothing of them is left running."""
 
 import os
+import select
 import signal
 import threading
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import pytest
 import forkpoint as fp
 from forkpoint.errors.agents import ToolBadDefinition
 from forkpoint.errors.tools import CommandNotStarted
-from forkpoint.workspace.tooling import commands
+from forkpoint.workspace.tooling import commands, strays
 from forkpoint.workspace.tooling.keeping import Kept
 from forkpoint.workspace.tools import file_tools
 
@@ -20,12 +21,15 @@ Use = Callable[..., Any]
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process still does anything; one that is dead and not yet reaped does not."""
+    """Whether a process does not end, although it was killed: what dies takes a moment to."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
         return False
-    return state != "Z"
+    try:
+        return not select.select([handle], [], [], 5.0)[0]
+    finally:
+        os.close(handle)
 
 
 def pids(root: Path) -> list[int]:
@@ -108,6 +112,15 @@ def test_what_a_command_leaves_running_ends_with_it(use: Use, root: Path) -> Non
     assert len(pids(root)) == 3 and not [pid for pid in pids(root) if is_running(pid)]
 
 
+def test_the_whole_process_group_ends_also_where_no_list_of_processes_is_to_be_had(
+    use: Use, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strays, "_PROCESSES", root / "none")
+    ran = use("shell", TREE.replace("(setsid sh", "(sh") + "while :; do sleep 1; done", options={"timeout_s": 0.5})
+    assert (ran.ended, ran.exit_status) == ("timeout", -signal.SIGKILL)
+    assert len(pids(root)) == 3 and not [pid for pid in pids(root) if is_running(pid)]
+
+
 def test_a_command_may_clean_up_before_it_is_killed(use: Use, root: Path) -> None:
     command = "trap 'echo cleaned; exit 7' TERM; echo on; while :; do sleep 0.01; done"
     ran = use("shell", command, timeout_s=0.2)
@@ -120,7 +133,11 @@ def test_a_program_that_fails_to_watch_does_not_leave_the_command_running(use: U
         raise RuntimeError("watcher")
 
     with pytest.raises(RuntimeError, match="watcher"):
-        use("shell", "echo $$ > pids; echo on; sleep 100", ctx=fp.ToolContext(report=report))
+        use(
+            "shell",
+            "trap '' TERM; echo $$ > pids; while :; do echo on; sleep 0.01; done",
+            ctx=fp.ToolContext(report=report),
+        )
     assert not is_running(*pids(root))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from forkpoint.agents.tool import Approval, Tool, tool
 from forkpoint.errors.agents import ToolBadDefinition
-from forkpoint.workspace.tooling.commands import GRACE_S, REAP_S, ShellTool
+from forkpoint.workspace.tooling.commands import DRAIN_S, GRACE_S, REAP_S, ShellTool
 from forkpoint.workspace.tooling.files import FileTools
 from forkpoint.workspace.tooling.reach import Reach
 from forkpoint.workspace.tooling.searching import SearchTools
@@ -76,5 +76,5 @@ def file_tools(
         return made
     commands = ShellTool(reach, timeout_s=timeout_s, max_output_bytes=max_output_bytes, env=env)
     # The tool ends its command itself; this limit is for a machine on which even that hangs.
-    hangs_after_s = timeout_s + GRACE_S + REAP_S + 5
+    hangs_after_s = timeout_s + GRACE_S + DRAIN_S + REAP_S + 5
     return (*made, tool(approval=approve_shell, timeout_s=hangs_after_s)(commands.shell))

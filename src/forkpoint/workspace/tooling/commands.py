@@ -26,8 +26,10 @@ from forkpoint.workspace.tooling.strays import end_strays
 GRACE_S = 1.0
 """How long a command may take to end after TERM; less than an interrupted call has."""
 
+DRAIN_S = 0.5
 REAP_S = 2.0
 POLL_MS = 50
+PAUSE_S = 0.005
 PIECE = 1 << 16
 MARK = "FORKPOINT_COMMAND"
 
@@ -93,7 +95,6 @@ class _Attended:
         self._at_end = False
         self._ready = select.poll()
         self._ready.register(self._pipe.fileno(), select.POLLIN)
-        os.set_blocking(self._pipe.fileno(), False)
 
     def until(self, deadline: float) -> Ran:
         """Wait for its end, or end it. Raises ``OutcomeUnknown`` if not even KILL ends it."""
@@ -113,39 +114,46 @@ class _Attended:
 
     def _wait(self, reason: Callable[[], Ended | None]) -> Ended:
         while (why := reason()) is None:
-            self._take(POLL_MS)
+            self._take()
         return why
 
     def _end(self) -> int:
-        self._signal(signal.SIGTERM)
-        deadline = time.monotonic() + GRACE_S
-        while not (self._at_end and self._has_ended()) and time.monotonic() < deadline:
-            self._take(POLL_MS)
-        self._signal(signal.SIGKILL)
         try:
-            status = self._process.wait(REAP_S)
-        except subprocess.TimeoutExpired as error:
-            raise OutcomeUnknown("the command did not end when it was killed") from error
+            self._signal(signal.SIGTERM)
+            self._take_until(lambda: self._at_end and self._has_ended(), GRACE_S)
         finally:
-            while self._take(0):
-                pass
-            self._pipe.close()
+            status = self._kill()
         return status
 
-    def _take(self, wait_ms: int) -> bool:
-        """Take what output there is, waiting a little for it; whether there was any."""
-        if self._at_end:
-            time.sleep(wait_ms / 1000)
-            return False
-        if not self._ready.poll(wait_ms):
-            return False
+    def _kill(self) -> int:
         try:
+            self._signal(signal.SIGKILL)
+            self._take_until(lambda: self._at_end, DRAIN_S)
+        finally:
+            self._pipe.close()
+            status = self._reap()
+        return status
+
+    def _reap(self) -> int:
+        try:
+            return self._process.wait(REAP_S)
+        except subprocess.TimeoutExpired as error:
+            raise OutcomeUnknown("the command did not end when it was killed") from error
+
+    def _take_until(self, is_over: Callable[[], bool], seconds: float) -> None:
+        """Take output until it is over, but no longer than ``seconds``."""
+        until = time.monotonic() + seconds
+        while not is_over() and time.monotonic() < until:
+            self._take()
+
+    def _take(self) -> None:
+        """Take what output there is, waiting a little for it."""
+        if self._at_end:
+            time.sleep(PAUSE_S)
+        elif self._ready.poll(POLL_MS):
             data = os.read(self._pipe.fileno(), PIECE)
-        except BlockingIOError:
-            return False
-        self._at_end = not data
-        self._kept.add(data)
-        return bool(data)
+            self._at_end = not data
+            self._kept.add(data)
 
     def _has_ended(self) -> bool:
         if hasattr(os, "waitid"):

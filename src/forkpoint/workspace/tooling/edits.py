@@ -5,8 +5,10 @@ endings and writes a plain LF, which therefore also finds CRLF; what replaces it
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, TypeAlias
 
 Span: TypeAlias = tuple[int, int]
@@ -42,7 +44,8 @@ def judged(data: bytes, edit: Edit) -> Literal["before", "after", "either", "nei
     """Whether ``data`` can be a file from before the edit or from after it.
 
     It is from before if the edit could be made now; it is from after if taking the new text back somewhere gives
-    a file in which it could have been made. An edit that deletes leaves nothing to know it by.
+    a file in which it could have been made. An edit that deletes leaves nothing to know it by: a file that holds
+    the old text is from before it, unless that was nested in itself (deleting ``ab`` in ``aabb`` leaves ``ab``).
     """
     spans = places(data, edit)
     is_before = bool(spans) if edit.everywhere else len(spans) == 1
@@ -55,15 +58,23 @@ def judged(data: bytes, edit: Edit) -> Literal["before", "after", "either", "nei
 def _can_be_after(data: bytes, edit: Edit, olds: Sequence[Span]) -> bool:
     if not edit.new:
         return False
-    news = tuple(_found(data, edit.new, overlapping=True))
+    news = _found(data, edit.new, overlapping=True)
     if edit.everywhere:
-        return bool(news) and all(any(a <= begin and end <= b for a, b in news) for begin, end in olds)
+        return _touch(olds, tuple(news))
     if len(olds) > 1:
         return False
     # Where the old text still is, only a new text that touches it can have come from its being there once.
-    near = [(a, b) for a, b in news if all(a <= end and begin <= b for begin, end in olds)]
+    near = (span for span in news if all(span[0] <= end and begin <= span[1] for begin, end in olds))
     once = Edit(old=edit.old, new=edit.new)
-    return any(len(places(data[:a] + edit.old + data[b:], once)) == 1 for a, b in (near if olds else near[:1]))
+    before = (data[:begin] + edit.old + data[end:] for begin, end in (near if olds else islice(near, 1)))
+    return any(len(places(candidate, once)) == 1 for candidate in before)
+
+
+def _touch(olds: Sequence[Span], news: Sequence[Span]) -> bool:
+    """Whether there are ``news``, and each of ``olds`` touches one, so that it can have come about by it."""
+    ends = [end for _, end in news]
+    first = ((bisect_left(ends, begin), end) for begin, end in olds)
+    return bool(news) and all(place < len(news) and news[place][0] <= end for place, end in first)
 
 
 def _found(data: bytes, text: bytes, *, overlapping: bool) -> Iterator[Span]:
