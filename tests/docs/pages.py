@@ -118,7 +118,7 @@ def missing(shown: tuple[str, ...], output: str) -> str | None:
     for wanted in shown:
         if wanted.strip() == "…":
             continue
-        pattern = ".*".join(re.escape(part) for part in " ".join(wanted.split()).split("…"))
+        pattern = ".*".join(re.escape(part) for part in re.split(r"\s*…\s*", " ".join(wanted.split())))
         if not any(re.fullmatch(pattern, line) for line in lines):
             return wanted
     return None
