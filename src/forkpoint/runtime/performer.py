@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from forkpoint.commands import Advance, AnyCommand, Captured, Found, Late, Plan, Recover, Settle
 from forkpoint.effects import ModelCall
-from forkpoint.errors import LeaseLost
+from forkpoint.errors import LeaseLost, RunBusy
 from forkpoint.events import EffectDispatched, RecordedEvent
 from forkpoint.outcomes import Failed, Succeeded
 from forkpoint.pieces import Open
@@ -71,6 +71,24 @@ class Performer:
 
     async def perform(self) -> RunState:
         """Perform the run; its state when there is nothing more to do here. Raises what stopped it."""
+        await self._perform_leased()
+        while not self._resting() and await self._take_up_again():
+            await self._perform_leased()
+        return self._cell.state
+
+    async def _take_up_again(self) -> bool:
+        """Have the lease again, for what was asked for while it was given back: whoever asked saw the run performed."""
+        edge = self._cell.edge
+        until_ms = self._lasting(edge.clock.now_ms()).until_ms
+        try:
+            self._lease = await edge.journal.take_lease(
+                self._cell.run, owner=self._lease.owner, now_ms=edge.clock.now_ms(), until_ms=until_ms
+            )
+        except RunBusy:
+            return False
+        return True
+
+    async def _perform_leased(self) -> None:
         self._cell.listeners.add(self._changed)
         try:
             await self._begin()
@@ -81,11 +99,11 @@ class Performer:
                 await self._look()
             if self._error is not None:
                 raise self._error
-            return self._cell.state
         finally:
             self._cell.listeners.discard(self._changed)
             if self._timer is not None:
                 self._timer()
+                self._timer = None
             await self._let_go()
 
     async def close(self) -> None:
