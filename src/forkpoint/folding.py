@@ -80,9 +80,9 @@ def evolve(state: RunState | None, recorded: RecordedEvent) -> RunState:
         case ContextCompacted():
             return _compacted(state, seq, at_ms, event)
         case SnapshotTaken():
-            return replace(state, seq=seq, at_ms=at_ms, tree=event.tree or state.tree, files="seen")
+            return _captured(state, seq, at_ms, event)
         case WorkspaceRewound():
-            return replace(state, seq=seq, at_ms=at_ms, tree=event.tree, files="seen")
+            return replace(state, seq=seq, at_ms=at_ms, tree=event.tree, files="seen", files_blurred=False)
         case RunPaused():
             return replace(state, seq=seq, at_ms=at_ms, paused=event)
         case RunContinued():
@@ -196,6 +196,22 @@ def _dispatched(state: RunState, seq: int, at_ms: int, event: EffectDispatched) 
     return replace(state, seq=seq, at_ms=at_ms, files=files, effects={**state.effects, event.effect: opened})
 
 
+def _captured(state: RunState, seq: int, at_ms: int, event: SnapshotTaken) -> RunState:
+    """The files were seen, or could not be. A call that is tried again later leaves others time to change them."""
+    waits = any(
+        opened.phase == "retry" and opened.retry_at_ms > at_ms and may_write(opened)
+        for opened in state.effects.values()
+    )
+    return replace(
+        state,
+        seq=seq,
+        at_ms=at_ms,
+        tree=event.tree or state.tree,
+        files="unseen" if waits and event.why == "after" else "seen",
+        files_blurred=event.tree is None,
+    )
+
+
 def _files_after(files: FilesSeen, dispatched: Open) -> FilesSeen:
     """What is known of the workspace once ``dispatched`` runs: a model takes time, a tool may write."""
     if may_write(dispatched):
@@ -285,6 +301,8 @@ def _resolved(state: RunState, event: EffectResolved) -> RunState:
     doubt = state.doubts.get(event.effect)
     opened = state.effects.get(event.effect)
     name = doubt.name if doubt else opened.name if opened else ""
+    if event.source == "late" and state.workspace is not None and (opened is None or may_write(opened)):
+        state = replace(state, files="unseen" if state.files == "seen" else state.files, files_blurred=True)
     if event.contradicts and doubt is not None:
         said = answers.contradicted(name, event.effect, doubt.finding or "unknown", _ending(event))
         doubt = replace(doubt, contradiction=_ending(event))
@@ -352,6 +370,7 @@ def _continued(state: RunState, seq: int, at_ms: int, event: RunContinued) -> Ru
         seq=seq,
         at_ms=at_ms,
         paused=None,
+        files="unseen" if state.files == "seen" else state.files,
         limits=event.limits or state.limits,
         allowance=state.spent if anew else state.allowance,
         allowed_steps=state.step if anew else state.allowed_steps,

@@ -39,6 +39,7 @@ def inherited(state: RunState, recorded: RecordedEvent, event: RunForked) -> Run
         paused=None,
         workspace=event.workspace,
         files="unseen",
+        files_blurred=False,
         labels={**state.labels, **(event.labels or {})},
         lineage=Lineage(parent=event.parent, at=event.at, parent_head=event.parent_head, effects=event.effects),
         sources=frozenset(),

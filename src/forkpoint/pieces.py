@@ -14,7 +14,9 @@ Arguments: TypeAlias = CallPart | ToolCall | StepCall | ModelCall | ApprovalDeci
 Phase: TypeAlias = Literal["requested", "dispatched", "retry", "probe", "unknown", "held", "settled"]
 FilesSeen: TypeAlias = Literal["unseen", "seen", "changing"]
 """What is known of a workspace's files: ``seen`` by a snapshot and not touched since by this run, ``unseen`` because
-time has passed in which others may have changed them, ``changing`` while a tool of this run may change them."""
+time has passed in which others may have changed them, ``changing`` while a tool of this run may change them. A state's
+``files_blurred`` says that what changed since the last snapshot may be anybody's: one failed, or a call that had been
+given up ended after it."""
 
 Gate: TypeAlias = Literal["none", "asked", "allowed"]
 

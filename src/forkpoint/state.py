@@ -43,6 +43,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     tree: str | None = None
     files: FilesSeen = "unseen"
+    files_blurred: bool = False
     lineage: Lineage | None = None
     turn: int = 0
     step: int = 0

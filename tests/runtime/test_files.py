@@ -7,10 +7,22 @@ import pytest
 from tests.runtime.stage import call, calls, played, runtime_on
 
 import forkpoint as fp
-from forkpoint.errors import SnapshotNotFound, WorkspaceNone
+from forkpoint.errors import (
+    ForkNameTaken,
+    ForkNoSuchPoint,
+    SnapshotNotFound,
+    SnapshotPruned,
+    WorkspaceInUse,
+    WorkspaceNone,
+    WorkspaceRefused,
+)
 from forkpoint.events import SnapshotTaken, WorkspaceRewound
 from forkpoint.runtime.runtime import Runtime
 from forkpoint.stores.memory import MemoryJournal
+from forkpoint.testing.fakes import FakeClock, settle
+from forkpoint.workspace.beside import RunFolders
+from forkpoint.workspace.port import Snapshot
+from forkpoint.workspace.recorder import WorkspaceRecorder
 
 
 @fp.tool(idempotent=True)
@@ -213,5 +225,379 @@ def test_recovery_takes_the_missing_snapshot_before_it_repeats_anything(tmp_path
         assert taken[1].changed == 1
         await other.close()
         await dead.close()
+
+    asyncio.run(scene())
+
+
+# ── where things are not as they should be ───────────────────────────────────────────────────────────────────────
+
+
+class Failing(RunFolders):
+    """Workspaces whose snapshots fail while ``broken`` says with what."""
+
+    broken: Exception | None = None
+
+    def __call__(self, run: str, root: str) -> WorkspaceRecorder:
+        recorder = super().__call__(run, root)
+        take = recorder.snapshot
+
+        def snapshot(**given: object) -> Snapshot:
+            if self.broken is not None:
+                raise self.broken
+            return take(**given)  # type: ignore[arg-type]
+
+        recorder.snapshot = snapshot  # type: ignore[method-assign, assignment]
+        return recorder
+
+
+async def snapshots(run: fp.Run) -> list[SnapshotTaken]:
+    return [event for _, event in await run.workspace.snapshots()]
+
+
+def test_a_run_in_a_folder_that_is_none_is_not_begun(tmp_path: Path) -> None:
+    async def scene() -> None:
+        runtime = runtime_on(None, fp.Agent("coder", model=played("hello"), tools=[write]))
+        with pytest.raises(WorkspaceRefused):
+            await runtime.start("coder", "go", run_id="r", workspace=tmp_path / "nowhere")
+        assert (await runtime.runs()).rows == ()
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_a_run_that_is_performed_is_not_rewound_by_this_process_or_another(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        journal = MemoryJournal()
+        at_work, over = asyncio.Event(), asyncio.Event()
+
+        @fp.tool(name="write", idempotent=True)
+        async def slow(ctx: fp.ToolContext) -> str:
+            """Write, and take a while for it."""
+            (folder / "kept.txt").write_text("changed")
+            at_work.set()
+            await over.wait()
+            return "ok"
+
+        agent = fp.Agent("coder", model=played(calls(call("write"))), tools=[slow])
+        runtime = runtime_on(journal, agent, files=tmp_path / "contents")
+        run = await runtime.start("coder", "go", run_id="r", workspace=folder)
+        await at_work.wait()
+        other = runtime_on(journal.beside(), agent, files=tmp_path / "contents")
+        for one in (run, await other.open("r")):
+            for dry_run in (True, False):
+                with pytest.raises(WorkspaceInUse):
+                    await one.workspace.rewind(turn=1, dry_run=dry_run)
+        assert files_in(folder) == {"kept.txt": "changed"}
+        over.set()
+        await run.wait()
+        await (await other.open("r")).workspace.rewind(turn=1)
+        assert files_in(folder) == {"kept.txt": "mine"}
+        await other.close()
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_a_fork_that_is_refused_leaves_no_folder(tmp_path: Path) -> None:
+    async def scene() -> None:
+        runtime, run, _ = await two_turns(tmp_path / "work")
+        with pytest.raises(ForkNameTaken):
+            await run.fork(turn=1, workspace=tmp_path / "other", run_id="r")
+        assert not (tmp_path / "other").exists()
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_files_are_read_and_forked_also_when_the_folder_is_gone(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder, other = tmp_path / "work", tmp_path / "other"
+        journal = MemoryJournal()
+        runtime, run, seen = await two_turns(folder, journal)
+        await asyncio.to_thread(folder.rename, tmp_path / "elsewhere")
+        assert await run.workspace.read("a.txt", turn=1) == b"one"
+        await run.fork(turn=1, workspace=other)
+        assert files_in(other) == seen[1]
+        with pytest.raises(WorkspaceRefused):
+            await run.workspace.rewind(turn=2)
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_whatever_a_workspace_raises_the_run_goes_on_and_says_it(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        files = Failing(None)
+        files.broken = ConnectionError("the container is gone")
+        runtime = runtime_on(None, fp.Agent("coder", model=played(*SCRIPT), tools=[write, remove, look]), files=files)
+        run = await runtime.start("coder", "first", workspace=folder)
+        assert (await run.wait()).output == "first turn over"
+        assert {one.failed for one in await snapshots(run)} == {"ConnectionError: the container is gone"}
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_what_changed_around_a_snapshot_that_failed_is_put_back_only_by_force(tmp_path: Path) -> None:
+    """Whether the run or a person changed it, nobody can tell."""
+
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        files = Failing(None)
+        model = played(calls(call("write", id="w0", name="z.txt", text="0")), "zero", *SCRIPT[1:])
+        runtime = runtime_on(None, fp.Agent("coder", model=model, tools=[write, remove]), files=files)
+        run = await runtime.start("coder", "zero", workspace=folder)
+        await run.wait()
+        files.broken = OSError("no space left")
+        await run.send("first")
+        await run.wait()
+        behind = (await run.workspace.seen()).behind
+        assert "no space left" in behind
+        files.broken = None
+        await run.send("second")
+        await run.wait()
+        assert [bool(one.failed) for one in await snapshots(run)] == [False, False, True, True, False, False]
+        kept = (await run.workspace.rewind(turn=2)).kept
+        assert {one.shown: one.reason for one in kept} == {
+            "a.txt": "changed-since",
+            "b": "changed-since",
+            "b/c.txt": "changed-since",
+        }
+        await run.workspace.rewind(turn=2, force=True)
+        assert files_in(folder) == {"kept.txt": "mine", "z.txt": "0"}
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_a_rewind_after_a_kill_puts_back_what_the_lost_call_had_changed(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        journal = MemoryJournal()
+        started = asyncio.Event()
+
+        @fp.tool
+        async def half(ctx: fp.ToolContext) -> str:
+            """Write, then never end."""
+            (folder / "half.txt").write_text("half")
+            started.set()
+            await asyncio.Event().wait()
+            return "ok"
+
+        agent = fp.Agent("coder", model=played(calls(call("half"))), tools=[half])
+        dead = runtime_on(journal, agent, grace_s=0, files=tmp_path / "contents")
+        await dead.start("coder", "go", run_id="r", workspace=folder)
+        await started.wait()
+        beside = journal.beside()
+        await journal.abandon()
+        other = runtime_on(beside, agent, files=tmp_path / "contents")
+        run = await other.open("r")
+        assert (await run.workspace.seen()).behind
+        planned = await run.workspace.rewind(turn=1, dry_run=True)
+        done = await run.workspace.rewind(turn=1)
+        assert [change.shown for change in planned.put_back] == [change.shown for change in done.put_back]
+        assert files_in(folder) == {"kept.txt": "mine"}
+        assert (await run.workspace.seen()).behind == ""
+        await run.workspace.undo()
+        assert files_in(folder) == {"half.txt": "half", "kept.txt": "mine"}
+        await other.close()
+        await dead.close()
+
+    asyncio.run(scene())
+
+
+def test_recovery_takes_the_missing_snapshot_of_a_run_that_was_paused(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        journal = MemoryJournal()
+        started = asyncio.Event()
+
+        @fp.tool(name="write", idempotent=True)
+        async def half(ctx: fp.ToolContext) -> str:
+            """Write, then hang the first time."""
+            (folder / "half.txt").write_text(f"attempt {ctx.attempt}")
+            started.set()
+            if ctx.attempt == 1:
+                await asyncio.Event().wait()
+            return "ok"
+
+        agent = fp.Agent("coder", model=played(calls(call("write"))), tools=[half])
+        dead = runtime_on(journal, agent, grace_s=0, files=tmp_path / "contents")
+        await dead.start("coder", "go", run_id="r", workspace=folder)
+        await started.wait()
+        beside = journal.beside()
+        await journal.abandon()
+        other = runtime_on(beside, agent, files=tmp_path / "contents")
+        run = await other.open("r")
+        await run.pause()
+        await other.recover()
+        assert [one.why for one in await snapshots(run)] == ["start", "after"]
+        assert (await run.state()).status == "paused"
+        (folder / "kept.txt").write_text("edited while it was paused")
+        await run.unpause()
+        await run.resume()
+        await run.wait()
+        assert [one.outside for one in await snapshots(run)][2] == ("kept.txt",)
+        await other.close()
+        await dead.close()
+
+    asyncio.run(scene())
+
+
+def test_a_fork_is_rewound_to_turns_that_its_parent_had(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder, other = tmp_path / "work", tmp_path / "other"
+        runtime, run, seen = await two_turns(folder)
+        child = await run.fork(turn=1, workspace=other, patch=fp.Patch(input="another way"))
+        (other / "mine.txt").write_text("put here before the fork went on")
+        await child.resume()
+        await child.wait()
+        assert [one.outside for one in await snapshots(child)][-2] == ("mine.txt",)
+        await child.workspace.rewind(turn=1, confirm_deletes=True)
+        assert files_in(other) == seen[0] | {"mine.txt": "put here before the fork went on"}
+        assert files_in(folder) == seen[2]
+        with pytest.raises(ForkNoSuchPoint):
+            await child.workspace.rewind(turn=3)
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_what_a_fork_began_with_stays_when_its_parent_gives_up_old_turns(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder, other = tmp_path / "work", tmp_path / "other"
+        new_folder(folder)
+        script = [
+            reply
+            for turn in range(1, 5)
+            for reply in (calls(call("write", id=f"w{turn}", name="a.txt", text=f"{turn}")), f"turn {turn} over")
+        ]
+        files = RunFolders(None, keep_turns=1)
+        runtime = runtime_on(None, fp.Agent("coder", model=played(*script), tools=[write]), files=files)
+        run = await runtime.start("coder", "1", workspace=folder, run_id="r")
+        await run.wait()
+        child = await run.fork(workspace=other)
+        for turn in (2, 3, 4):
+            await run.send(f"{turn}")
+            await run.wait()
+        files("r", str(folder)).prune()
+        assert await child.workspace.read("a.txt") == b"1"
+        with pytest.raises(SnapshotPruned):
+            await run.workspace.files(turn=2)
+        for at in ({"turn": 2}, {"step": 3}):
+            with pytest.raises(SnapshotPruned):
+                await run.workspace.rewind(**at)
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_a_rewind_says_to_which_moment_it_went(tmp_path: Path) -> None:
+    async def scene() -> None:
+        runtime, run, _ = await two_turns(tmp_path / "work")
+        before = [seq for seq, event in await run.workspace.snapshots() if event.why == "before"]
+        for again in (run.workspace.rewind(turn=2), run.workspace.undo()):
+            await again
+        rewound = [one for one in await run.history() if isinstance(one.event, WorkspaceRewound)]
+        assert [one.event.to for one in rewound] == [before[0], rewound[0].seq - 1]
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_an_edit_while_a_call_waits_to_be_tried_again_is_the_persons(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        clock = FakeClock()
+
+        @fp.tool(name="write", idempotent=True)
+        async def shaky(ctx: fp.ToolContext) -> str:
+            """Write, but reach it only the second time."""
+            if ctx.attempt == 1:
+                raise ConnectionError("not yet")
+            (folder / "a.txt").write_text("one")
+            return "ok"
+
+        agent = fp.Agent("coder", model=played(calls(call("write"))), tools=[shaky])
+        runtime = runtime_on(None, agent, clock=clock)
+        run = await runtime.start("coder", "go", workspace=folder)
+        while [one.why for one in await snapshots(run)] != ["start", "after"]:
+            await settle()
+        (folder / "kept.txt").write_text("edited in between")
+        while (await run.brief()).status != "idle":
+            await clock.advance(0.3)
+            await settle()
+        taken = await snapshots(run)
+        assert [(one.why, one.outside) for one in taken[2:]] == [("before", ("kept.txt",)), ("after", ())]
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_an_edit_while_a_person_decides_is_theirs(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+
+        @fp.tool(approval=True)
+        async def careful() -> str:
+            """Write what somebody must allow."""
+            (folder / "a.txt").write_text("allowed")
+            return "ok"
+
+        both = calls(call("write", id="w", name="b.txt", text="b"), call("careful", id="c"))
+        runtime = runtime_on(None, fp.Agent("coder", model=played(both), tools=[write, careful]))
+        run = await runtime.start("coder", "go", workspace=folder)
+        (wait,) = (await run.wait()).waits
+        (folder / "kept.txt").write_text("edited meanwhile")
+        await run.approve(wait.effect)
+        await run.wait()
+        taken = [(one.why, one.outside, one.changed) for one in await snapshots(run)]
+        assert taken[1:] == [("after", (), 1), ("before", ("kept.txt",), 1), ("after", (), 1)]
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_what_a_call_wrote_after_it_was_given_up_is_put_back_only_by_force(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        may_end = asyncio.Event()
+
+        @fp.tool(timeout_s=0.01)
+        async def stubborn() -> str:
+            """Write long after it should have ended."""
+            while not may_end.is_set():
+                try:
+                    await may_end.wait()
+                except asyncio.CancelledError:
+                    continue
+            (folder / "late.txt").write_text("late")
+            return "ok"
+
+        model = played(calls(call("stubborn")), "sorry", *SCRIPT[1:])
+        runtime = runtime_on(None, fp.Agent("coder", model=model, tools=[stubborn, write]), grace_s=0.01)
+        run = await runtime.start("coder", "go", workspace=folder)
+        assert (await run.wait()).status == "waiting"
+        may_end.set()
+        while (await run.brief()).status == "waiting":
+            await settle()
+        await run.wait()
+        await run.send("first")
+        await run.wait()
+        before = (await snapshots(run))[2]
+        assert (before.why, before.changed) == ("before", 1)
+        kept = (await run.workspace.rewind(turn=1, dry_run=True)).kept
+        assert [(one.shown, one.reason) for one in kept] == [("late.txt", "changed-since")]
+        await runtime.close()
 
     asyncio.run(scene())

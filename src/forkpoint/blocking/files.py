@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from forkpoint.blocking._loop import Loop
 from forkpoint.events import SnapshotTaken
 from forkpoint.ids import Where
 from forkpoint.runtime.files import RunFiles as _There
+from forkpoint.runtime.files import Seen
 from forkpoint.workspace.port import Explained, Rewound
 from forkpoint.workspace.textdiff import FileDiff
-from forkpoint.workspace.tree import Change, TreeId
+from forkpoint.workspace.tree import Change, Entry, TreeId
 
 
 class RunFiles:
@@ -20,6 +20,13 @@ class RunFiles:
     def __init__(self, loop: Loop, there: _There) -> None:
         self._loop = loop
         self._files = there
+
+    def seen(self, at: Where | int | None = None, *, step: int | None = None, turn: int | None = None) -> Seen:
+        """Which snapshot tells of the files at a moment, and whether they may have changed after it.
+
+        Raises ``snapshot.not-found`` if none was taken by then, and ``fork.no-such-point``.
+        """
+        return self._loop.call(lambda: self._files.seen(at, step=step, turn=turn))
 
     def tree(self, at: Where | int | None = None, *, step: int | None = None, turn: int | None = None) -> TreeId:
         """The tree that the files had at a moment of the run: as of the last snapshot before it.
@@ -34,8 +41,8 @@ class RunFiles:
 
     def files(
         self, at: Where | int | None = None, *, step: int | None = None, turn: int | None = None
-    ) -> list[tuple[bytes, Any]]:
-        """Every path at a moment, with what it was."""
+    ) -> list[tuple[bytes, Entry]]:
+        """Every path at a moment, with what it was; the folder itself is the empty path."""
         return self._loop.call(lambda: self._files.files(at, step=step, turn=turn))
 
     def read(
@@ -57,8 +64,15 @@ class RunFiles:
         return self._loop.call(lambda: self._files.explain(path))
 
     def copy_to(self, folder: str, tree: TreeId) -> None:
-        """Write a tree out as a new folder, whole or not at all."""
+        """Write a tree out as a new folder, whole or not at all.
+
+        Raises ``workspace.folder-taken`` and ``workspace.unreachable``.
+        """
         return self._loop.call(lambda: self._files.copy_to(folder, tree))
+
+    def adopt(self, tree: TreeId) -> None:
+        """Put on record that this run's folder was made as ``tree``, so that nothing of it is given up."""
+        return self._loop.call(lambda: self._files.adopt(tree))
 
     def rewind(
         self,
@@ -76,8 +90,9 @@ class RunFiles:
         """Put the files back as they were before ``turn``, right after ``step``, or at an event.
 
         What others changed since is kept and reported unless ``force``; the state before is held first, so that
-        ``undo`` brings back every byte. ``dry_run`` gives the same list and changes nothing. Raises the
-        ``workspace.*`` and ``snapshot.*`` errors.
+        ``undo`` brings back every byte. ``dry_run`` gives the same list and changes nothing. Raises
+        ``workspace.in-use`` while the run is performed, ``fork.no-such-point``, and the other ``workspace.*`` and
+        ``snapshot.*`` errors.
         """
         return self._loop.call(
             lambda: self._files.rewind(
@@ -94,13 +109,13 @@ class RunFiles:
         )
 
     def undo(self, *, dry_run: bool = False, force: bool = False, actor: str | None = None) -> Rewound:
-        """Put back what the last rewind changed."""
+        """Put back what the last rewind changed. Raises as ``rewind`` does, and ``workspace.nothing-to-undo``."""
         return self._loop.call(lambda: self._files.undo(dry_run=dry_run, force=force, actor=actor))
 
     def finish(self, *, actor: str | None = None) -> Rewound:
-        """Carry a rewind that was cut off to its end."""
+        """Carry a rewind that was cut off to its end. Raises ``workspace.nothing-unfinished``."""
         return self._loop.call(lambda: self._files.finish(actor=actor))
 
     def abort(self, *, actor: str | None = None) -> Rewound:
-        """Take back what a rewind that was cut off had done."""
+        """Take back what a rewind that was cut off had done. Raises ``workspace.nothing-unfinished``."""
         return self._loop.call(lambda: self._files.abort(actor=actor))

@@ -68,6 +68,19 @@ class WorkspaceBusy(ForkpointError):
     fix = "Wait for the other one to end, then ask again."
 
 
+class WorkspaceInUse(ForkpointError):
+    """The run whose files were to be rewound is being performed; nothing was written."""
+
+    run: str
+    owner: str
+
+    code = "workspace.in-use"
+    kind = "conflict"
+    says = "Run {run} is being performed by {owner}; its files were not rewound and nothing was written"
+    why = "A tool that is at work and a rewind would write into each other's files."
+    fix = "Wait until the run rests, or pause, interrupt or stop it, then rewind."
+
+
 class WorkspaceUnreachable(ForkpointError):
     """A folder that a rewind must write into can't be opened; nothing was written."""
 
@@ -132,7 +145,7 @@ class RewindAsks(ForkpointError):
     kind = "conflict"
     says = "The rewind would delete {deletes} of {files} files; nothing was written"
     why = "A plan that deletes more than half of the files is more often a mistake than a wish."
-    fix = "Look at the dry run, then confirm with confirm_deletes=True."
+    fix = "Look at the dry run, then confirm with --yes, in Python with confirm_deletes=True."
 
 
 class NothingUnfinished(ForkpointError):

@@ -52,6 +52,8 @@ class Cell:
         self._anchor: Anchor | None = None
         self._checkpoint_seq = 0
         self._lock = asyncio.Lock()
+        self.rewinding = asyncio.Lock()
+        """Held while the run's files are put back, and while performing it begins: never both."""
         self.listeners: set[Callable[[], None]] = set()
 
     @property

@@ -148,7 +148,8 @@ class Performer:
         """Take the snapshots of the workspace that are due, each with what may happen once it is on record."""
         events: tuple[RecordedEvent, ...] = ()
         while not self._seeing and self._bench.workspace is not None and not self._closing:
-            why = due(self._cell.state, self._cell.state.at_ms).snapshot
+            now_ms = max(self._cell.edge.clock.now_ms(), self._cell.state.at_ms)
+            why = due(self._cell.state, now_ms).snapshot
             if why is None:
                 break
             self._seeing = True

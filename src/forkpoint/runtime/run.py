@@ -28,7 +28,7 @@ from forkpoint.outcomes import Succeeded
 from forkpoint.ports import ModelRequest, RunRow
 from forkpoint.runtime.cell import Cell
 from forkpoint.runtime.comparing import run_trajectory
-from forkpoint.runtime.files import RunFiles, folder_of
+from forkpoint.runtime.files import RunFiles, folder_for_fork, folder_of
 from forkpoint.runtime.forking import fork
 from forkpoint.runtime.places import settled_step, stand
 from forkpoint.runtime.progress import Inbox, Progress
@@ -146,7 +146,7 @@ class Run:
     @property
     def workspace(self) -> RunFiles:
         """The run's files: as of any moment, and how to put them back."""
-        return RunFiles(self._cell, self._runtime.workspaces)
+        return RunFiles(self._cell, self._runtime.workspaces, performing=self._runtime.performing)
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -340,21 +340,23 @@ class Run:
         loaded = await stand(self._edge.reader, self.id, where_of(at, step=step, turn=turn, before=before))
         self._runtime.know(patch)
         folder = folder_of(workspace)
-        if folder is not None:
-            await self.workspace.copy_to(folder, await self.workspace.tree(loaded.state.seq))
-        child = await fork(
-            self._edge,
-            self.id,
-            loaded,
-            patch=patch,
-            run_id=run_id,
-            effects=effects,
-            pending=pending,
-            workspace=folder,
-            labels=labels,
-            actor=actor,
-        )
-        return await self._runtime.open(child)
+        async with folder_for_fork(self.workspace, folder, loaded.state.seq) as tree:
+            name = await fork(
+                self._edge,
+                self.id,
+                loaded,
+                patch=patch,
+                run_id=run_id,
+                effects=effects,
+                pending=pending,
+                workspace=folder,
+                labels=labels,
+                actor=actor,
+            )
+        child = await self._runtime.open(name)
+        if tree is not None:
+            await child.workspace.adopt(tree)
+        return child
 
     async def lineage(self) -> tuple[ForkPoint, ...]:
         """The fork points this run descends from, nearest first."""

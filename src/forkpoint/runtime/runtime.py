@@ -33,7 +33,7 @@ from forkpoint.runtime.run import POLL_S, Run
 from forkpoint.runtime.verifying import Verified, Verifier
 from forkpoint.runtime.writing import Draft
 from forkpoint.state import RunState
-from forkpoint.status import Wait, status, summary, waits
+from forkpoint.status import Wait, due, status, summary, waits
 from forkpoint.timetravel.comparing import Comparison, Table
 from forkpoint.timetravel.patches import Patch, parts_of
 from forkpoint.workspace.port import Workspace
@@ -124,6 +124,8 @@ class Runtime:
             actor=actor,
         )
         name = check_run_id(run_id) if run_id is not None else f"{definition.name}-{chance.token_hex(4)}"
+        if command.workspace is not None:
+            self.workspaces(name, command.workspace)  # refused before anything is written
         cell = await self._begin(name, command)
         run = Run(self, cell, live=perform)
         if perform:
@@ -203,9 +205,16 @@ class Runtime:
         if self.performing(cell.run) is not None:
             return
         state = await cell.refresh()
-        if status(state) in ("idle", "stopped", "paused", "failed"):
+        if status(state) in ("idle", "stopped", "paused", "failed") and not _left_behind(state):
             return
         await self._accept(cell, accept_changes)
+        async with cell.rewinding:
+            await self._take_up(cell, quiet=quiet)
+
+    async def _take_up(self, cell: Cell, *, quiet: bool) -> None:
+        """Take the run's lease and perform it. ``quiet``: not if another process has it."""
+        if self.performing(cell.run) is not None:
+            return
         now_ms = self.edge.clock.now_ms()
         try:
             lease = await self.edge.journal.take_lease(
@@ -216,7 +225,11 @@ class Runtime:
                 return
             raise
         await cell.refresh()
-        performer = await self._performer(cell, lease)
+        try:
+            performer = await self._performer(cell, lease)
+        except BaseException:
+            await self.edge.journal.release_lease(lease)
+            raise
         self._performers[cell.run] = performer
         task = asyncio.get_running_loop().create_task(performer.perform())
         self._performing[cell.run] = task
@@ -377,3 +390,9 @@ def _said(event: object) -> object:
     if isinstance(event, RunStarted):
         return event.agent
     return event.parts if isinstance(event, InputReceived) and event.key is None else None
+
+
+def _left_behind(state: RunState) -> bool:
+    """Whether a performer that is gone left something to put on record: a lost call, or a snapshot that is missing."""
+    lost = any(opened.phase == "dispatched" for opened in state.effects.values())
+    return lost or due(state, state.at_ms).snapshot is not None

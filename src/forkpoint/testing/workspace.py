@@ -138,6 +138,7 @@ class MemoryWorkspace:
         git: bool = False,
         paths: Sequence[bytes] | None = None,
         confirm_deletes: bool = False,
+        present_by: By = "outside",
     ) -> Rewound:
         """Put files back as they were in ``target``, or before ``turn``."""
         for path in paths or ():
@@ -145,8 +146,8 @@ class MemoryWorkspace:
                 raise WorkspaceEscape(path=shown(path), problem="is not a plain path below the workspace")
         if target is None or since is None:
             target, since = aim(self._rows, self._floor, target=target, turn=turn)
-        plan = self._plan(target, since, force=force, git=git, paths=paths)
-        return self._go(target, plan, dry_run=dry_run, confirmed=confirm_deletes)
+        plan = self._plan(target, since, force=force, git=git, paths=paths, by=present_by)
+        return self._go(target, plan, dry_run=dry_run, confirmed=confirm_deletes, by=present_by)
 
     def undo(self, *, dry_run: bool = False, force: bool = False) -> Rewound:
         """Put back what the last rewind changed."""
@@ -172,9 +173,16 @@ class MemoryWorkspace:
     # -- below -----------------------------------------------------------------------------------
 
     def _plan(
-        self, target: TreeId, since: Sequence[Point], *, force: bool, git: bool, paths: Sequence[bytes] | None
+        self,
+        target: TreeId,
+        since: Sequence[Point],
+        *,
+        force: bool,
+        git: bool,
+        paths: Sequence[bytes] | None,
+        by: By = "outside",
     ) -> Plan:
-        passed = passages(self._entries, self._root, target, since, self._now)
+        passed = passages(self._entries, self._root, target, since, self._now, present_by=by)
         present = differences(self._entries, self._now, self._root(target))
         try:
             return plan_rewind(present, passed, force=force, git=git, paths=paths)
@@ -182,12 +190,12 @@ class MemoryWorkspace:
             problem = f"lies behind the link {shown(error.link)!r}"
             raise WorkspaceEscape(path=shown(error.path), problem=problem) from error
 
-    def _go(self, target: TreeId, plan: Plan, *, dry_run: bool, confirmed: bool) -> Rewound:
+    def _go(self, target: TreeId, plan: Plan, *, dry_run: bool, confirmed: bool, by: By = "outside") -> Rewound:
         held = sum(isinstance(e, File | Link) for _, e in walk(self._entries, self._now))
         asks = plan.deleted_files * 2 > held
         if dry_run:
             return Rewound(target=target, put_back=plan.changes, kept=plan.kept, asks=asks, dry_run=True)
-        safety = self.snapshot(by="outside").tree
+        safety = self.snapshot(by=by).tree
         if asks and not confirmed:
             raise RewindAsks(deletes=plan.deleted_files, files=held)
         reached = safety

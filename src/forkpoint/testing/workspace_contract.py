@@ -153,6 +153,28 @@ class WorkspaceContract:
         workspace.undo()
         assert hands.read(b"a") == b"1"
 
+    @pytest.mark.parametrize("force", [False, True])
+    def test_what_nobody_can_tell_apart_is_kept_unless_forced(self, both: tuple[Workspace, Hands], force: bool) -> None:
+        workspace, hands = both
+        hands.write(b"a", b"1")
+        start = workspace.snapshot(by="outside", turn=1)
+        hands.write(b"a", b"2")
+        workspace.snapshot(by="mixed", turn=1)
+        done = workspace.rewind(turn=1, force=force)
+        assert done.target == start.tree
+        assert [(k.path, k.reason) for k in done.kept] == ([] if force else [(b"a", "changed-since")])
+        assert hands.read(b"a") == (b"1" if force else b"2")
+
+    def test_what_the_run_changed_since_its_last_snapshot_is_put_back(self, both: tuple[Workspace, Hands]) -> None:
+        workspace, hands = both
+        hands.write(b"a", b"1")
+        start = workspace.snapshot(by="outside", turn=1)
+        hands.write(b"a", b"2")
+        for dry_run in (True, False):
+            done = workspace.rewind(start.tree, dry_run=dry_run, present_by="run")
+            assert [change.path for change in done.put_back] == [b"a"]
+        assert hands.read(b"a") == b"1"
+
     def test_a_rewind_can_be_narrowed_to_paths(self, both: tuple[Workspace, Hands]) -> None:
         workspace, hands = both
         hands.write(b"d/a", b"1")

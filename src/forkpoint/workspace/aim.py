@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from forkpoint.errors.files import SnapshotNotFound, SnapshotPruned
-from forkpoint.workspace.plan import Passage
+from forkpoint.workspace.plan import By, Passage
 from forkpoint.workspace.port import Point, SnapshotEntry
 from forkpoint.workspace.tree import Folder, Load, TreeId, differences
 
@@ -37,7 +37,7 @@ def _before_turn(rows: Sequence[SnapshotEntry], floor: int, turn: int) -> int:
         raise ValueError(f"a turn is at least 0, not {turn}")
     if turn < floor:
         raise SnapshotPruned(wanted=f"of turn {turn}", floor=floor)
-    first = next((i for i, row in enumerate(rows) if row.turn >= turn and row.by == "run"), len(rows))
+    first = next((i for i, row in enumerate(rows) if row.turn >= turn and row.by in ("run", "mixed")), len(rows))
     if first == 0:
         raise SnapshotNotFound(wanted=f"before turn {turn}", kept=listed(rows))
     return first - 1
@@ -60,9 +60,15 @@ def after_rewind(rows: Sequence[SnapshotEntry], floor: int, reached: TreeId) -> 
 
 
 def passages(
-    load: Load, root_of: Callable[[TreeId], Folder], target: TreeId, since: Sequence[Point], now: Folder
+    load: Load,
+    root_of: Callable[[TreeId], Folder],
+    target: TreeId,
+    since: Sequence[Point],
+    now: Folder,
+    *,
+    present_by: By = "outside",
 ) -> tuple[Passage, ...]:
-    """What changed from the target over each later snapshot to now; the last is nobody's we know of."""
+    """What changed from the target over each later snapshot to now; the last stretch is ``present_by``'s doing."""
     trees, before = [target], root_of(target)
     found = []
     for point in since:
@@ -71,7 +77,7 @@ def passages(
         found.append(Passage(by=point.by, changes=changes, rewound_to=_last_index(trees, point.rewound_to)))
         trees.append(point.tree)
         before = root
-    found.append(Passage(by="outside", changes={c.path: c for c in differences(load, before, now)}))
+    found.append(Passage(by=present_by, changes={c.path: c for c in differences(load, before, now)}))
     return tuple(found)
 
 

@@ -29,6 +29,12 @@ class RunFolders:
             self._recorders[run, root] = recorder
         return recorder
 
+    def stored(self, run: str, root: str) -> WorkspaceRecorder:
+        """The workspace of ``run`` for looking at what is stored of it, also when its folder is gone."""
+        if (run, root) in self._recorders:
+            return self._recorders[run, root]
+        return WorkspaceRecorder(root, self._contents(), owner=run, keep_turns=self._keep_turns, may_be_gone=True)
+
     def _contents(self) -> ContentStore:
         if self._store is None:
             if self._folder is None:

@@ -40,10 +40,11 @@ class LiveFolder:
         max_file_bytes: int,
         own: Sequence[str | os.PathLike[str]],
         threads: int,
+        may_be_gone: bool = False,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         require_folder_handles()
-        self.path = _checked_root(root)
+        self.path = _checked_root(root, may_be_gone=may_be_gone)
         self.disk, self._bulk, self._max, self._parallel = disk, bulk, max_file_bytes, threads
         self._own = tuple(Path(path) for path in own)
         self._clock_ns = clock_ns
@@ -58,6 +59,19 @@ class LiveFolder:
             handle = self.disk.open_root(os.fsencode(self.path))
         except OSError as error:
             raise WorkspaceRefused(root=str(self.path), problem=error.strerror or str(error)) from error
+        try:
+            yield handle
+        finally:
+            self.disk.close(handle)
+
+    @contextmanager
+    def opened_if_there(self) -> Iterator[int | None]:
+        """A handle on the folder, or ``None`` if it is gone."""
+        try:
+            handle = self.disk.open_root(os.fsencode(self.path))
+        except OSError:
+            yield None
+            return
         try:
             yield handle
         finally:
@@ -201,13 +215,13 @@ class LiveFolder:
             self.disk.close(file)
 
 
-def _checked_root(root: str | os.PathLike[str]) -> Path:
+def _checked_root(root: str | os.PathLike[str], *, may_be_gone: bool) -> Path:
     """The folder by its resolved path, or ``WorkspaceRefused``."""
     named = os.fspath(root)
     if not named or "\0" in named:
         raise WorkspaceRefused(root=named, problem="it names no folder")
     path = Path(named).resolve()
-    if not path.is_dir():
+    if not path.is_dir() and not (may_be_gone and not path.exists()):
         raise WorkspaceRefused(root=str(path), problem="it is not an existing folder")
     homes = {Path(home).resolve() for home in (Path("~").expanduser(), os.environ.get("HOME")) if home}
     if path == Path(path.anchor):

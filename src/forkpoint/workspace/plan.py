@@ -21,8 +21,9 @@ import msgspec
 
 from forkpoint.workspace.tree import Change, File, Folder, Link, Reason, Unheld, parent_of, shown
 
-By: TypeAlias = Literal["run", "outside", "rewind"]
-"""Who made the changes that a snapshot found: the run's tool, anyone else, or a rewind."""
+By: TypeAlias = Literal["run", "outside", "mixed", "rewind"]
+"""Who made the changes that a snapshot found: the run's tool, anyone else, both and nobody can tell which, or a rewind.
+"""
 
 WhyKept: TypeAlias = Reason | Literal["changed-since", "kept-not-ours", "not-empty", "blocked"]
 
@@ -125,8 +126,8 @@ def _touch(numbers: Sequence[int], passages: Sequence[Passage]) -> Touch:
         if number >= before:
             continue
         passage = passages[number]
+        theirs = theirs or passage.by in ("outside", "mixed")
         if passage.by == "outside":
-            theirs = True
             continue
         ours = True
         if passage.by == "rewind":

@@ -136,12 +136,14 @@ class Workspace(Protocol):
         git: bool = False,
         paths: Sequence[bytes] | None = None,
         confirm_deletes: bool = False,
+        present_by: By = "outside",
     ) -> Rewound:
         """Put files back as they were in ``target``, or before ``turn``.
 
-        ``since`` are the snapshots after the target, oldest first (``None``: as listed here). What
-        others changed is kept unless ``force``; what is kept is said with its reason. The state
-        before is held first, so ``undo`` brings back every byte.
+        ``since`` are the snapshots after the target, oldest first (``None``: as listed here), and
+        ``present_by`` says who made what changed since the last of them. What others changed is
+        kept unless ``force``; what is kept is said with its reason. The state before is held
+        first, so ``undo`` brings back every byte.
         """
         ...
 

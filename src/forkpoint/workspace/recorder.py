@@ -31,7 +31,8 @@ class WorkspaceRecorder:
     several users of one store apart (a run's id). The ``keep_turns`` newest turns are kept (``None``:
     all). Files over ``max_file_bytes`` and folders named in ``bulk`` are noted, not held. ``own``
     are paths that belong to the caller's own store and are passed over. ``threads`` read in
-    parallel when there is much to read (0: none beside the caller's).
+    parallel when there is much to read (0: none beside the caller's). With ``may_be_gone`` the
+    folder need not be there any more: what is stored of it can still be looked at and copied.
 
     Raises ``workspace.refused`` for ``/``, a home folder or no folder.
     """
@@ -46,6 +47,7 @@ class WorkspaceRecorder:
         max_file_bytes: int = DEFAULT_MAX_FILE_BYTES,
         bulk: Sequence[str | bytes] | None = None,
         own: Sequence[str | os.PathLike[str]] = (),
+        may_be_gone: bool = False,
         disk: Disk | None = None,
         threads: int = 2,
         clock_ms: Callable[[], int] | None = None,
@@ -66,6 +68,7 @@ class WorkspaceRecorder:
             max_file_bytes=max_file_bytes,
             own=(self._store.folder, *own),
             threads=threads,
+            may_be_gone=may_be_gone,
             clock_ns=clock_ns,
         )
         self._register = Register(self._store, owner)
@@ -149,10 +152,22 @@ class WorkspaceRecorder:
         root = self._taking.tree(tree)
         live, store = self._taking.live, self._store
         # The store's turn is not held: the threads that write ask it for contents.
-        with store.guard(), live.opened() as source:
+        with store.guard(), live.opened_if_there() as source:
             memo = live.memo.root if live.memo is not None else None
             copying = Copying(live.disk, store.entries, store.content, source=source, memo=memo)
             return copying.write(root, Path(folder).absolute())
+
+    def adopt(self, tree: TreeId, *, turn: int = 0) -> None:
+        """Put on record that the folder was made as ``tree``, which is then kept as any other snapshot is.
+
+        For the folder of a fork: what it began with stays, whatever becomes of the owner it comes from. Raises
+        ``snapshot.not-found``.
+        """
+        with self._store.turn, self._store.guard():
+            self._taking.tree(tree)
+            with self._taking.recording():
+                taken_ms = self._taking.clock_ms()
+                self._register.add(tree, by="outside", turn=turn, taken_ms=taken_ms, label="fork")
 
     def clear(self) -> None:
         """Forget all snapshots and rewinds of this owner, and what only they needed."""
@@ -188,6 +203,7 @@ class WorkspaceRecorder:
         git: bool = False,
         paths: Sequence[str | bytes] | None = None,
         confirm_deletes: bool = False,
+        present_by: By = "outside",
     ) -> Rewound:
         """Put files back as they were in ``target``, or before ``turn``; see ``Workspace.rewind``.
 
@@ -195,7 +211,7 @@ class WorkspaceRecorder:
         ``workspace.rewind-asks`` (nothing is written) and ``workspace.rewind-cut-short``.
         """
         narrowed = None if paths is None else tuple(_checked_path(path) for path in paths)
-        choices = Choices(force=force, git=git, paths=narrowed, confirmed=confirm_deletes)
+        choices = Choices(force=force, git=git, paths=narrowed, confirmed=confirm_deletes, present_by=present_by)
         if target is None or since is None:
             target, since = aim(self.list(), self._register.floor, target=target, turn=turn)
         return (
@@ -223,8 +239,8 @@ class WorkspaceRecorder:
             return None
         if self._store.has(entry.digest):
             return self._store.content(entry.digest)
-        with self._taking.live.opened() as root:
-            return self._taking.live.read_if(root, path, entry)
+        with self._taking.live.opened_if_there() as root:
+            return None if root is None else self._taking.live.read_if(root, path, entry)
 
     def unfinished(self) -> int | None:
         """The number of a rewind that was cut off, or ``None``."""

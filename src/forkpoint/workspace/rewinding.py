@@ -25,7 +25,7 @@ from forkpoint.errors.files import (
 )
 from forkpoint.workspace.aim import passages
 from forkpoint.workspace.disk import Disk
-from forkpoint.workspace.plan import Kept, Plan, PlanEscapes, plan_rewind
+from forkpoint.workspace.plan import By, Kept, Plan, PlanEscapes, plan_rewind
 from forkpoint.workspace.port import Point, Rewound
 from forkpoint.workspace.register import RewindRow, StoredPlan
 from forkpoint.workspace.restore import Escaped, PutBack, PutBackStopped, passing_modes, turned_round
@@ -52,6 +52,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     git: bool = False
     paths: tuple[bytes, ...] | None = None
     confirmed: bool = False
+    present_by: By = "outside"
 
 
 class Rewinding:
@@ -75,7 +76,7 @@ class Rewinding:
         """Put the files back; the state before is held first."""
         with self._alone() as root:
             self._taking.refuse_unfinished()
-            safety = self._taking.take(root, by="outside", turn=None, label="")
+            safety = self._taking.take(root, by=choices.present_by, turn=None, label="")
             present = self._taking.tree(safety.tree)
             plan = self._plan(self._store.entries, present, target, since, choices)
             self._check(root, plan.changes)
@@ -105,7 +106,7 @@ class Rewinding:
     # -- deciding --------------------------------------------------------------------------------
 
     def _plan(self, load: Load, present: Folder, target: TreeId, since: Sequence[Point], choices: Choices) -> Plan:
-        passed = passages(load, self._taking.tree, target, since, present)
+        passed = passages(load, self._taking.tree, target, since, present, present_by=choices.present_by)
         try:
             return plan_rewind(
                 differences(load, present, self._taking.tree(target)),
