@@ -157,3 +157,20 @@ def test_what_readme_shows_of_the_demo_is_what_the_demo_tells() -> None:
     claims = [line.split(" ", 1)[1] for line in map(str.strip, shown) if re.match(r"✓ |\d+\. ", line)]
     assert len(claims) > 5
     assert [claim for claim in claims if f'"{claim}"' not in told] == []
+
+
+# ── the architecture ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_tree_in_architecture_has_every_module_and_no_other() -> None:
+    tree = next(block.text for block in blocks(ROOT / "ARCHITECTURE.md", "text") if block.text.startswith("src/"))
+    told = {name.rstrip("/") for line in tree.splitlines()[1:] for name in re.split(r" {2,}", line.strip())[0].split()}
+    there = {path.stem for path in (ROOT / "src" / "forkpoint").iterdir() if (path / "__init__.py").is_file()}
+    there |= {path.stem for path in (ROOT / "src" / "forkpoint").glob("*.py")} - {"__init__", "__main__"}
+    assert told == there
+
+
+def test_the_layers_in_architecture_are_those_that_are_checked() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"][0]
+    layers = [layer.replace("(", "").replace(")", "") for layer in contract["layers"]]
+    assert "\n".join(layers) + "\n" in [block.text for block in blocks(ROOT / "ARCHITECTURE.md", "text")]
