@@ -143,7 +143,9 @@ class Life:
         ended before; then every task of it has ended too, and its journals are let go of.
         """
         others = asyncio.all_tasks()
-        task = asyncio.get_running_loop().create_task(work)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_hear)
+        task = loop.create_task(work)
         try:
             await self._carry(task, clock)
             if not self.over:
@@ -151,6 +153,7 @@ class Life:
         finally:
             self.over = True
             await _end({task, *asyncio.all_tasks()} - others)
+            loop.set_exception_handler(None)
             for journal in self._journals:
                 await journal.abandon()
         raise Killed
@@ -167,6 +170,12 @@ class Life:
             await clock.advance(STEP_S)
         last = [crossing.what for crossing in self.crossings[-3:]]
         raise AssertionError(f"the life is stuck after {len(self.crossings)} crossings; the last were {last}")
+
+
+def _hear(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Leave out of the log that a callback met the end of its life; nobody above it could hear of it."""
+    if not isinstance(context.get("exception"), Killed):
+        loop.default_exception_handler(context)
 
 
 async def _end(tasks: "set[asyncio.Task[Any]]") -> None:
@@ -222,6 +231,8 @@ class _Clock:
         return self._clock.now_ms()
 
     def call_later(self, seconds: float, then: Callable[[], None]) -> Callable[[], None]:
+        if self._life.over:
+            return lambda: None  # a timer of a life that is over never comes
         self._life.cross("clock.call_later", "before", lasting=False)
         return self._clock.call_later(seconds, lambda: self._fire(then))
 
