@@ -12,6 +12,8 @@ import msgspec
 
 from forkpoint import answers
 from forkpoint._canon import link, short
+from forkpoint.aside import set_aside
+from forkpoint.codec import LARGE_BYTES
 from forkpoint.errors import TranscriptInvalid
 from forkpoint.messages import CallPart, Message, ResponsePart
 from forkpoint.pieces import Entry, Open, Slot, Transcript
@@ -109,8 +111,14 @@ def request_digest(state: "RunState", added: Iterable[int | Message]) -> str:
     """
     chain = chain_of(state.transcript)
     for message in added_messages(state, added):
-        chain = link(chain, encode_message(message))
+        chain = link(chain, _as_stored(message))
     return short(link(chain, state.agent_digest)[:16])
+
+
+def _as_stored(message: Message) -> bytes:
+    """A message's JSON once it is written: what is large in it is a blob by then, and is digested as that."""
+    data = encode_message(message)
+    return data if len(data) <= LARGE_BYTES else encode_message(set_aside(message, LARGE_BYTES)[0])
 
 
 def added_messages(state: "RunState", added: Iterable[int | Message]) -> list[Message]:
