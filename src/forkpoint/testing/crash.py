@@ -10,11 +10,14 @@ that can matter::
         agent = Agent("clerk", model=life.model(model), tools=[life.tool(tool) for tool in tools])
         return connect(life.journal(store.beside()), agents=[agent], clock=life.clock(clock))
 
-    for at in range(1, 1 + len(await crossings(scenario))):
-        life = Life(dies_at=at)
+    for crossing in await crossings(scenario, clock):
+        life = Life(dies_at=crossing.number)
         with suppress(Killed):
-            await life.live(scenario(process(life)), clock)
-        await Life().live(recovering(process(Life())), clock)    # another process, on what the first one left
+            await life.live(scenario(life), clock)
+        heir = Life()                             # another process, on what the first one left
+        await heir.live(scenario(heir), clock)
+
+``scenario(life)`` is what one process does, over a store and a world of its own each time the loop begins anew.
 
 A death in process proves the logic. That a store keeps its word when the kernel ends its process is for real kills
 to show.
