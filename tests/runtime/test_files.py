@@ -23,6 +23,7 @@ from forkpoint.testing.fakes import FakeClock, settle
 from forkpoint.workspace.beside import RunFolders
 from forkpoint.workspace.port import Snapshot
 from forkpoint.workspace.recorder import WorkspaceRecorder
+from forkpoint.workspace.store import ContentStore
 
 
 @fp.tool(idempotent=True)
@@ -598,6 +599,29 @@ def test_what_a_call_wrote_after_it_was_given_up_is_put_back_only_by_force(tmp_p
         assert (before.why, before.changed) == ("before", 1)
         kept = (await run.workspace.rewind(turn=1, dry_run=True)).kept
         assert [(one.shown, one.reason) for one in kept] == [("late.txt", "changed-since")]
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_the_snapshots_of_a_run_go_with_it_unless_a_fork_shares_them(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder, contents = tmp_path / "work", tmp_path / "contents"
+        new_folder(folder)
+        runtime = runtime_on(
+            None, fp.Agent("coder", model=played(*SCRIPT[1:]), tools=[write, remove, look]), files=contents
+        )
+        run = await runtime.start("coder", "first", run_id="r", workspace=folder)
+        await run.wait()
+        child = await run.fork(turn=1, workspace=tmp_path / "other")
+        before = files_in(folder)
+        await runtime.prune(runs=["r"], confirm=True)
+        assert await child.workspace.read("a.txt", turn=1) == b"one"
+        await runtime.prune(runs=[child.id], confirm=True)
+        store = ContentStore(contents)
+        assert store.stored_bytes == 0
+        store.close()
+        assert files_in(folder) == before
         await runtime.close()
 
     asyncio.run(scene())

@@ -135,8 +135,9 @@ class Runtime:
         """Remove one run for good; says how much of it went.
 
         Where forks share its past, its events up to the last fork point stay, unlisted, and its id stays taken.
-        Blobs that nothing refers to any more, and room in the file, are given back by ``prune``; files of a
-        workspace are not touched. Raises ``run.not-found``, or ``run.busy`` while somebody performs it.
+        Blobs that nothing refers to any more, and room in the file, are given back by ``prune``. The snapshots of its
+        workspace go once no fork shares the run; the folder itself is not touched. Raises ``run.not-found``, or
+        ``run.busy`` while somebody performs it.
         """
         return self._loop.call(lambda: self._runtime.delete(run_id))
 
@@ -179,13 +180,14 @@ def connect(
 ) -> Runtime:
     """A runtime on a store: ``with connect("runs.db", agents=[agent]) as runtime``.
 
-    ``store`` is a path, ``sqlite:PATH``, ``memory:``, or a ``Journal``. ``models`` finds a model by its name
-    (``provider:model``). ``secrets`` are values by name that never reach the store. ``redact`` is given every event
-    as plain data before it is written, and returns it without what must not be. ``codec`` changes bytes on their
-    way to the store and back. ``durability`` ``full`` waits for the disk at every commit; ``normal`` may lose the
-    last ones in a power cut, never in a crash of the process. ``lease_s`` is how long a performer that cannot be
-    seen is waited for; ``grace_s`` how long a signalled call may take to end. ``files`` is the folder for the
-    contents of workspaces (beside the journal if left out), ``keep_turns`` how many turns of them are kept.
+    ``store`` is a path, ``sqlite:PATH``, ``memory:``, or a ``Journal``. ``models`` finds a model by its name; left
+    out, ``provider:model`` is asked of that provider, for which the extra ``models`` must be installed. ``secrets``
+    are values by name that never reach the store. ``redact`` is given every event as plain data before it is
+    written, and returns it without what must not be. ``codec`` changes bytes on their way to the store and back.
+    ``durability`` ``full`` waits for the disk at every commit; ``normal`` may lose the last ones in a power cut,
+    never in a crash of the process. ``lease_s`` is how long a performer that cannot be seen is waited for;
+    ``grace_s`` how long a signalled call may take to end. ``files`` is the folder for the contents of workspaces
+    (beside the journal if left out), ``keep_turns`` how many turns of them are kept.
     """
     return Runtime(
         *opened(

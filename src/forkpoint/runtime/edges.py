@@ -1,5 +1,6 @@
 """The edge to tools and models: what they are given has secrets in it, what comes back has none."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -93,6 +94,7 @@ class Registry:
         self.extra: dict[str, Tool[..., Any]] = {}
         self.patched: dict[str, Model] = {}
         self._models = models
+        self._asked: dict[int, Model] = {}
         self._secrets = secrets
 
     def agent(self, name: str) -> Agent:
@@ -128,7 +130,19 @@ class Registry:
         names = {record.name for record in state.agent.tools}
         return {name: tool for name, tool in self.extra.items() if name in names}
 
+    async def close(self) -> None:
+        """Have the models that were asked let go of what they keep open, where they have an async ``close``."""
+        for model in self._asked.values():
+            close = getattr(model, "close", None)
+            if inspect.iscoroutinefunction(close):
+                await close()
+
     def _model(self, agent: Agent, state: RunState) -> Model:
+        model = self._find(agent, state)
+        self._asked[id(model)] = model
+        return model
+
+    def _find(self, agent: Agent, state: RunState) -> Model:
         name = state.agent.model
         if "model" in state.overridden and name in self.patched:
             return self.patched[name]

@@ -50,6 +50,10 @@ class Workspaces(Protocol):
         """The same for looking at what is stored of it, also when the folder itself is gone."""
         ...
 
+    def forget(self, runs: Sequence[str]) -> None:
+        """Give up the snapshots of ``runs``, with the bytes that nothing else needs."""
+        ...
+
     def close(self) -> None:
         """Let go of them all."""
         ...
@@ -118,6 +122,7 @@ class RunFiles:
 
         Raises ``snapshot.not-found`` if none was taken by then, and ``fork.no-such-point``.
         """
+        await self._root()
         where = where_of(at, step=step, turn=turn)
         state = (await stand(self._cell.edge.reader, self._cell.run, where)).state
         if state.tree is None:

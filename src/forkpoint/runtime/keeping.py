@@ -26,7 +26,8 @@ class Removed(Struct, frozen=True, kw_only=True):
     """A run that was removed, or would be: how many of its own events go, and the bytes they are stored in.
 
     ``kept_upto`` is its last event that stays because forks share it, 0 if none do. ``blob_bytes`` is the size of
-    the blobs that these events refer to; those that other runs hold as well stay.
+    the blobs that these events refer to; those that other runs hold as well stay. ``ancestors`` are the runs that it
+    was a fork of, nearest first: one that was kept only for this one goes with it.
     """
 
     run: str
@@ -34,6 +35,7 @@ class Removed(Struct, frozen=True, kw_only=True):
     bytes: int
     blob_bytes: int
     kept_upto: int = 0
+    ancestors: tuple[str, ...] = ()
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -135,7 +137,24 @@ async def _weigh(edge: Edge, row: RunRow) -> Removed:
             size += len(commit.body) + len(commit.kinds) + len(commit.marks)
             blobs |= _blob_sizes(edge, row.run, commit)
     kept = kept_upto if children else 0
-    return Removed(run=row.run, events=events, bytes=size, blob_bytes=sum(blobs.values()), kept_upto=kept)
+    return Removed(
+        run=row.run,
+        events=events,
+        bytes=size,
+        blob_bytes=sum(blobs.values()),
+        kept_upto=kept,
+        ancestors=await _ancestors(edge, row),
+    )
+
+
+async def _ancestors(edge: Edge, row: RunRow) -> tuple[str, ...]:
+    found: list[str] = []
+    parent = row.parent
+    while parent is not None and parent not in found:
+        found.append(parent)
+        above = await edge.journal.row(parent)
+        parent = above.parent if above is not None else None
+    return tuple(found)
 
 
 def _blob_sizes(edge: Edge, run: str, commit: Commit) -> dict[str, int]:

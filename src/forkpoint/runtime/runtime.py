@@ -20,6 +20,7 @@ from forkpoint.events import InputReceived, RunStarted
 from forkpoint.ids import check_run_id
 from forkpoint.messages import Message, Part
 from forkpoint.ports import Append, Page, RunFilter, RunRow
+from forkpoint.runtime.calls import in_thread
 from forkpoint.runtime.cell import Cell, Edge
 from forkpoint.runtime.comparing import compare_runs, compare_table
 from forkpoint.runtime.dispatch import Bench
@@ -95,6 +96,7 @@ class Runtime:
             await asyncio.wait(self._orphans, timeout=0)
         self.workspaces.close()
         await self.edge.journal.close()
+        await self._registry.close()
 
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -353,12 +355,21 @@ class Runtime:
         """Remove one run for good; says how much of it went.
 
         Where forks share its past, its events up to the last fork point stay, unlisted, and its id stays taken.
-        Blobs that nothing refers to any more, and room in the file, are given back by ``prune``; files of a
-        workspace are not touched. Raises ``run.not-found``, or ``run.busy`` while somebody performs it.
+        Blobs that nothing refers to any more, and room in the file, are given back by ``prune``. The snapshots of its
+        workspace go once no fork shares the run; the folder itself is not touched. Raises ``run.not-found``, or
+        ``run.busy`` while somebody performs it.
         """
         removed = await remove(self.edge, check_run_id(run_id))
-        self._cells.pop(run_id, None)
+        await self._forget(removed)
         return removed
+
+    async def _forget(self, *removed: Removed) -> None:
+        """Let go of what this process and the workspaces' store hold of runs that are gone."""
+        names = dict.fromkeys(name for one in removed for name in (one.run, *one.ancestors))
+        gone = [name for name in names if await self.edge.journal.row(name) is None]
+        for one in removed:
+            self._cells.pop(one.run, None)
+        await in_thread(lambda: self.workspaces.forget(gone))
 
     async def prune(
         self,
@@ -380,8 +391,7 @@ class Runtime:
         names = None if runs is None else tuple(check_run_id(run) for run in runs)
         pruned = await prune(self.edge, older_than_s=older_than_s, runs=names, dry_run=dry_run, confirm=confirm)
         if not dry_run:
-            for removed in pruned.removed:
-                self._cells.pop(removed.run, None)
+            await self._forget(*pruned.removed)
         return pruned
 
 

@@ -2,9 +2,11 @@
 
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from forkpoint.workspace.recorder import DEFAULT_KEEP_TURNS, WorkspaceRecorder
+from forkpoint.workspace.register import Register, needed_digests
 from forkpoint.workspace.store import ContentStore
 
 
@@ -34,6 +36,17 @@ class RunFolders:
         if (run, root) in self._recorders:
             return self._recorders[run, root]
         return WorkspaceRecorder(root, self._contents(), owner=run, keep_turns=self._keep_turns, may_be_gone=True)
+
+    def forget(self, runs: Sequence[str]) -> None:
+        """Give up the snapshots of ``runs``, with the bytes that nothing else needs."""
+        if self._store is None and (self._folder is None or not self._folder.exists()):
+            return
+        store = self._contents()
+        with store.turn, store.guard(alone=True):
+            for run in runs:
+                Register(store, run).forget()
+            store.commit()
+            store.sweep(needed_digests(store))
 
     def _contents(self) -> ContentStore:
         if self._store is None:
