@@ -171,25 +171,3 @@ def first_problem(messages: Sequence[Message]) -> tuple[int, str] | None:
             return index, f"a message of the role {message.role} makes a call"
         awaited = calls
     return (len(messages), f"the call {awaited[0]} has no answer at the end") if awaited else None
-
-
-def close_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """``messages`` with a placeholder for each call that has no answer before something else follows.
-
-    Answers already there are kept where they stand; nothing is moved or removed.
-    """
-    closed: list[Message] = []
-    awaited: list[str] = []
-    for message in messages:
-        if message.role != "tool":
-            closed += [answers.placeholder(call) for call in awaited]
-            awaited = [part.id for part in message.calls]
-        else:
-            for part in message.parts:
-                if isinstance(part, ResponsePart):
-                    while awaited and awaited[0] != part.id and part.id in awaited:
-                        closed.append(answers.placeholder(awaited.pop(0)))
-                    if awaited and awaited[0] == part.id:
-                        awaited.pop(0)
-        closed.append(message)
-    return (*closed, *(answers.placeholder(call) for call in awaited))

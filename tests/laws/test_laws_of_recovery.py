@@ -189,19 +189,9 @@ def test_what_performing_gives_needs_the_lease_and_what_a_person_asks_does_not(p
 def test_a_plain_fork_is_its_parent_at_that_moment_but_for_identity_and_what_is_open(past: Past) -> None:
     state = past.state
     child = born(state, RunForked(parent=past.run, at=state.seq, parent_head=state.seq))
-    for name in (
-        "step",
-        "spent",
-        "limits",
-        "app",
-        "queue",
-        "transcript",
-        "agent",
-        "keys",
-        "decisions",
-        "notes",
-        "tree",
-    ):
+    kept = ("step", "spent", "limits", "app", "transcript", "agent", "keys", "decisions", "notes", "tree")
+    assert (*child.inputs, *child.queue) == (*state.inputs, *state.queue)
+    for name in kept:
         assert getattr(child, name) == getattr(state, name), name
     assert not any(isinstance(opened.effect, ModelCall) for opened in child.effects.values())
     assert not child.stopped

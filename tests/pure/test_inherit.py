@@ -358,6 +358,17 @@ def test_a_probe_that_finds_a_parents_call_undone_leaves_it_to_a_person() -> Non
     assert _dispatches(child) == []
 
 
+def test_a_parents_spent_budget_or_called_off_turn_decides_nothing_about_its_call_here() -> None:
+    past = given(started(), asks("book"))
+    for _ in range(3):
+        past = past.after(dispatched(), Recover())
+        if past.effect("book").attempt < 3:
+            past = past.after(Found(effect=past.effect("book").seq, finding="not_occurred"))
+    for child in (past.forked(), past.forked().after(Interrupt())):
+        found = child.after(Found(effect=child.effect("book").seq, finding="not_occurred"))
+        assert [wait.kind for wait in found.state.waits] == ["inherited"]
+
+
 def test_a_probe_that_finds_a_parents_call_done_settles_it() -> None:
     from forkpoint.outcomes import Succeeded
 

@@ -11,7 +11,6 @@ from forkpoint.messages import CallPart, Message, ResponsePart, Text, answer, as
 from forkpoint.outcomes import Succeeded
 from forkpoint.transcript import (
     chain_of,
-    close_calls,
     first_problem,
     known_messages,
     loose,
@@ -54,25 +53,6 @@ def test_each_call_is_answered_once_in_order_before_anything_else(messages: Any,
     with pytest.raises(TranscriptInvalid) as refused:
         validate_transcript(messages)
     assert refused.value.index == problem[0]
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [BOTH],
-        [BOTH, answer("1", 0)],
-        [BOTH, answer("2", 0), user("x")],
-        [BOTH, user("x"), BOTH, answer("1", 0)],
-        [user("x")],
-    ],
-)
-def test_a_broken_transcript_is_closed_with_answers_that_say_what_is_known(messages: Any) -> None:
-    closed = close_calls(messages)
-    assert first_problem(closed) is None
-    assert [message for message in closed if message in messages] == messages
-    for message in closed:
-        if message not in messages:
-            assert "outcome unknown" in message.parts[0].response["message"]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
