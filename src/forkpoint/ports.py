@@ -276,7 +276,11 @@ class ModelProgress(Struct, frozen=True, kw_only=True):
 
 
 class Model(Protocol):
-    """Something that answers. ``name`` is ``provider:model``."""
+    """Something that answers. ``name`` is ``provider:model``.
+
+    One that keeps connections may have ``async def close(self)``. A runtime that asked it calls that as it closes;
+    the model may be asked again after, by another one.
+    """
 
     @property
     def name(self) -> str:

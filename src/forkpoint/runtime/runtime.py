@@ -97,6 +97,7 @@ class Runtime:
         self.workspaces.close()
         await self.edge.journal.close()
         await self._registry.close()
+        await self._registry.close()
 
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────
 
