@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from forkpoint.adapters.provider_models import ProviderModel
 from forkpoint.agents.agent import Agent
 from forkpoint.errors import ModelNoProvider
 from forkpoint.ports import Clock, Journal, Model
@@ -43,13 +44,14 @@ def connect(
 ) -> Runtime:
     """A runtime on a store: ``async with connect("runs.db", agents=[agent]) as runtime``.
 
-    ``store`` is a path, ``sqlite:PATH``, ``memory:``, or a ``Journal``. ``models`` finds a model by its name
-    (``provider:model``). ``secrets`` are values by name that never reach the store. ``redact`` is given every event
-    as plain data before it is written, and returns it without what must not be. ``codec`` changes bytes on their
-    way to the store and back. ``durability`` ``full`` waits for the disk at every commit; ``normal`` may lose the
-    last ones in a power cut, never in a crash of the process. ``lease_s`` is how long a performer that cannot be
-    seen is waited for; ``grace_s`` how long a signalled call may take to end. ``files`` is the folder for the
-    contents of workspaces (beside the journal if left out), ``keep_turns`` how many turns of them are kept.
+    ``store`` is a path, ``sqlite:PATH``, ``memory:``, or a ``Journal``. ``models`` finds a model by its name; left
+    out, ``provider:model`` is asked of that provider, for which the extra ``models`` must be installed. ``secrets``
+    are values by name that never reach the store. ``redact`` is given every event as plain data before it is
+    written, and returns it without what must not be. ``codec`` changes bytes on their way to the store and back.
+    ``durability`` ``full`` waits for the disk at every commit; ``normal`` may lose the last ones in a power cut,
+    never in a crash of the process. ``lease_s`` is how long a performer that cannot be seen is waited for;
+    ``grace_s`` how long a signalled call may take to end. ``files`` is the folder for the contents of workspaces
+    (beside the journal if left out), ``keep_turns`` how many turns of them are kept.
     """
     journal = open_store(store, durability=durability) if isinstance(store, str | Path) else store
     known = Secrets(secrets)
@@ -76,13 +78,30 @@ def _workspaces(journal: Journal, files: str | Path | Workspaces | None, keep_tu
 
 
 def _finder(models: Callable[[str], Model] | Mapping[str, Model] | None) -> Callable[[str], Model]:
+    if models is None:
+        return _by_provider()
     if callable(models):
         return models
-    known = dict(models or {})
+    known = dict(models)
 
     def find(name: str) -> Model:
         if name not in known:
             raise ModelNoProvider(model=name)
         return known[name]
+
+    return find
+
+
+def _by_provider() -> Callable[[str], Model]:
+    """Finds ``provider:model`` by asking the provider; one model a name, so that its connections are shared."""
+    made: dict[str, Model] = {}
+
+    def find(name: str) -> Model:
+        provider, colon, model = name.partition(":")
+        if not (provider and colon and model):
+            raise ModelNoProvider(model=name)
+        if name not in made:
+            made[name] = ProviderModel(name)
+        return made[name]
 
     return find

@@ -45,7 +45,7 @@ def test_a_run_that_waits_says_for_what_and_succeeds(typed: Typed) -> None:
 def test_a_recovery_that_leaves_runs_behind_says_which_and_ends_with_3(typed: Typed) -> None:
     typed("start", "shop", "hello", "--id", "lost", "--no-perform")
     typed("start", "shop", "hello", "--id", "found", "--no-perform")
-    typed("fork", "lost", "--id", "odd", "--model", "other:model")
+    typed("fork", "lost", "--id", "odd", "--model", "elsewhere")
     ended = typed("recover", "--json")
     assert ended.status == 3
     assert sorted(one["run"] for one in ended.document["runs"]) == ["found", "lost"]

@@ -304,7 +304,7 @@ class ModelNoProvider(ForkpointError):
     code = "model.no-provider"
     kind = "usage"
     says = "There is no way to the model {model} here"
-    why = "The core ships no provider's client. A model is an object, or found by name through connect(models=...)."
+    why = "A model is an object, or found by its name: provider:model, or a name that connect(models=...) knows."
     fix = "Give the agent a Model, or pass models={name: Model} (or a function from name to Model) to connect."
     model: str
 
