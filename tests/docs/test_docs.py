@@ -1,5 +1,6 @@
 """What the pages say is so: their blocks run, their links lead somewhere, their tables are the code's own."""
 
+import importlib.util
 import inspect
 import json
 import re
@@ -72,6 +73,8 @@ def test_what_a_shell_is_told_names_files_that_are_there(page: Path) -> None:
     for block in blocks(page, "sh"):
         named = re.findall(r"(?<![\w./])(?:tests|bench|docs|src|\.ci)(?:/[\w.-]+)*(?![\w./])", block.text)
         assert [path for path in named if not (ROOT / path).exists()] == []
+        modules = re.findall(r"python -m ([\w.]+)", block.text)
+        assert [module for module in modules if importlib.util.find_spec(module) is None] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
