@@ -140,6 +140,12 @@ def due(state: "RunState", now_ms: int) -> Due:
     )
 
 
+def left_behind(state: "RunState") -> bool:
+    """Whether a performer that is gone left something to put on record: a lost call, or a snapshot that is missing."""
+    lost = any(opened.phase == "dispatched" for opened in state.effects.values())
+    return lost or due(state, state.at_ms).snapshot is not None
+
+
 def _snapshot(state: "RunState", dispatch: Sequence[int]) -> WhySnapshot | None:
     """Which snapshot of the workspace is due: after what may have written has ended, and before anything may write."""
     if state.files == "changing":

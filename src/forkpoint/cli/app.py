@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from forkpoint.cli import asking, exchanging, keeping, performing, reading, travelling
+from forkpoint.cli import asking, exchanging, filing, keeping, performing, reading, travelling
 
 app = typer.Typer(
     name="forkpoint",
@@ -35,5 +35,5 @@ def forkpoint(
     """
 
 
-for group in (performing, reading, asking, travelling, exchanging, keeping):
+for group in (performing, reading, asking, travelling, filing, exchanging, keeping):
     group.register(app)

@@ -7,8 +7,9 @@ import msgspec
 from msgspec import Struct
 
 from forkpoint._word import Ref
+from forkpoint.cli.files_between import FilesBetween
 from forkpoint.cli.phrases import kind_of_outcome, parts_text, phrase
-from forkpoint.cli.story import CallTold, Mark, StepTold, Story, TurnBegun
+from forkpoint.cli.told import CallTold, FilesTold, Mark, StepTold, Story, TurnBegun
 from forkpoint.cli.words import iso
 from forkpoint.codec import encode_recorded
 from forkpoint.events import RecordedEvent
@@ -18,6 +19,9 @@ from forkpoint.pieces import Open
 from forkpoint.ports import ModelRequest, RunRow
 from forkpoint.state import RunState
 from forkpoint.status import Wait
+
+NO_FILES: Mapping[int, FilesBetween] = {}
+"""Where no files were read."""
 
 
 class WaitTold(Struct, frozen=True, kw_only=True):
@@ -122,8 +126,8 @@ def of_call(call: CallTold) -> dict[str, Any]:
     }
 
 
-def of_step(step: StepTold) -> dict[str, Any]:
-    """One step."""
+def of_step(step: StepTold, files: Mapping[int, FilesBetween] = NO_FILES) -> dict[str, Any]:
+    """One step. ``files`` has the files that it changed, by the event that tells of it, as far as they were read."""
     return {
         "step": step.number or None,
         "seq": step.seq,
@@ -138,8 +142,14 @@ def of_step(step: StepTold) -> dict[str, Any]:
         "ms": step.ms,
         "attempts": step.attempts,
         "calls": [of_call(call) for call in step.calls],
+        "files": [_of_files(one, files.get(one.seq)) for one in step.files],
         "remarks": list(step.remarks),
     }
+
+
+def _of_files(told: FilesTold, found: FilesBetween | None) -> dict[str, Any]:
+    trees = {"seq": told.seq, "before": told.before, "after": told.after, "failed": told.failed}
+    return trees if found is None else trees | found.as_json()
 
 
 def of_usage(usage: Any) -> dict[str, int]:
@@ -148,11 +158,17 @@ def of_usage(usage: Any) -> dict[str, int]:
 
 
 def of_story(
-    story: Story, row: RunRow, *, lineage: Sequence[tuple[str, int]], forks: Sequence[RunRow], waits: Sequence[WaitTold]
+    story: Story,
+    row: RunRow,
+    *,
+    lineage: Sequence[tuple[str, int]],
+    forks: Sequence[RunRow],
+    waits: Sequence[WaitTold],
+    files: Mapping[int, FilesBetween] = NO_FILES,
 ) -> dict[str, Any]:
     """A run told as turns, steps and calls."""
     state = story.state
-    turns, marks = _by_turn(story)
+    turns, marks = _by_turn(story, files)
     return {
         "run": state.run,
         "at": state.seq,
@@ -190,7 +206,7 @@ def _standing(state: RunState) -> dict[str, Any]:
     }
 
 
-def _by_turn(story: Story) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _by_turn(story: Story, files: Mapping[int, FilesBetween]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     turns: list[dict[str, Any]] = []
     marks = []
     for item in story.items:
@@ -201,7 +217,7 @@ def _by_turn(story: Story) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
                     | {"text": parts_text(item.parts), "steps": []}
                 )
             case StepTold():
-                turns[-1]["steps"].append(of_step(item))
+                turns[-1]["steps"].append(of_step(item, files))
             case Mark():
                 marks.append({"seq": item.seq, "time": iso(item.at_ms), "kind": item.kind, "says": item.says})
     return turns, marks

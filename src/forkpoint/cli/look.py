@@ -13,8 +13,9 @@ from forkpoint.ids import AtStep
 if TYPE_CHECKING:
     from forkpoint.cli.choosing import EventFilter
     from forkpoint.cli.documents import WaitTold
+    from forkpoint.cli.files_between import FilesBetween
     from forkpoint.cli.phrases import Phrase
-    from forkpoint.cli.story import StepTold, Story
+    from forkpoint.cli.told import StepTold, Story
     from forkpoint.events import RecordedEvent
     from forkpoint.ports import RunFilter, RunRow
     from forkpoint.state import RunState
@@ -51,7 +52,9 @@ async def show_story(
 ) -> Told:
     """A run told as turns, steps and calls, as of now or a moment."""
     from forkpoint.cli.documents import of_story
+    from forkpoint.cli.files_between import files_of_steps
     from forkpoint.cli.story import story
+    from forkpoint.cli.told import StepTold
 
     async with reading(store, app=app) as shelf:
         row, history = await _history(shelf, given)
@@ -61,34 +64,35 @@ async def show_story(
         lineage = await _lineage(shelf, row)
         forks = [fork for fork in await shelf.journal.children(row.run) if fork.at <= told.state.seq]
         waits = await _waits(shelf, told.state)
-    document = of_story(told, row, lineage=lineage, forks=forks, waits=waits)
+        items, note = stretch(told.items, page, limit)
+        files = await files_of_steps(shelf, told.state, (item for item in items if isinstance(item, StepTold)))
+    document = of_story(told, row, lineage=lineage, forks=forks, waits=waits, files=files)
 
     def view(terminal: bool) -> Iterator[Any]:
         from forkpoint.cli import render_story
 
         yield from render_story.heading(told, row, lineage=lineage, now_ms=now_ms())
-        items, note = stretch(told.items, page, limit)
         if note:
             yield note_line(note)
         if full:
-            yield from _in_detail(items)
+            yield from _in_detail(items, files)
         else:
-            yield from render_story.items_lines(items, forks)
+            yield from render_story.items_lines(items, forks, files)
         yield from render_story.waiting_lines(waits, now_ms=now_ms())
         yield from ending_lines(told, row)
 
     return Told(document=document, view=view)
 
 
-def _in_detail(items: Sequence[Any]) -> Iterator[Any]:
+def _in_detail(items: Sequence[Any], files: "Mapping[int, FilesBetween]") -> Iterator[Any]:
     from forkpoint.cli import render_story
-    from forkpoint.cli.story import StepTold
+    from forkpoint.cli.told import StepTold
 
     for item in items:
         if isinstance(item, StepTold):
-            yield from render_story.step_in_detail(item, cut=None)
+            yield from render_story.step_in_detail(item, cut=None, files=files)
         else:
-            yield from render_story.items_lines([item], ())
+            yield from render_story.items_lines([item], (), files)
 
 
 def ending_lines(told: "Story", row: "RunRow") -> Iterator[Any]:
@@ -123,24 +127,27 @@ def stretch(items: Sequence[T], page: int | None, limit: int) -> tuple[Sequence[
 async def show_step(store: str | None, app: str | None, given: str, number: int, *, full: bool) -> Told:
     """One step with its values in full."""
     from forkpoint.cli.documents import of_step
+    from forkpoint.cli.files_between import files_of_steps
     from forkpoint.cli.story import story
 
     async with reading(store, app=app) as shelf:
         row, history = await _history(shelf, given)
-        place, step = _find_step(story(history), number)
+        told = story(history)
+        place, step = _find_step(told, number)
         wanted = {step.seq, step.ended, *_events_of(history, {call.effect for call in step.calls})}
         history = [await _whole(shelf, one) if one.seq in wanted else one for one in history]
-    step = story(history).steps[place]
+        step = story(history).steps[place]
+        files = await files_of_steps(shelf, told.state, [step])
 
     def view(terminal: bool) -> Iterator[Any]:
         from forkpoint.cli import render_story
 
         cut = None if full else render_story.VALUE_CUT
-        yield from render_story.step_in_detail(step, cut=cut)
+        yield from render_story.step_in_detail(step, cut=cut, files=files)
         if not full:
             yield note_line(f"\nWhat the model was shown: forkpoint request {row.run}@step:{number}")
 
-    return Told(document={"run": row.run, **of_step(step)}, view=view)
+    return Told(document={"run": row.run, **of_step(step, files)}, view=view)
 
 
 def _find_step(told: "Story", number: int) -> "tuple[int, StepTold]":

@@ -15,9 +15,11 @@ from forkpoint.ids import Address, check_run_id, parse_where
 if TYPE_CHECKING:
     from forkpoint.apps import App
     from forkpoint.ports import Journal, RunRow
+    from forkpoint.runtime.files import Workspaces
     from forkpoint.runtime.reading import Reader
     from forkpoint.runtime.runtime import Runtime
     from forkpoint.runtime.writing import PayloadCodec
+    from forkpoint.workspace.port import Workspace
 
 SHOWN_CANDIDATES = 6
 """How many runs an ambiguous beginning of an id names."""
@@ -55,6 +57,7 @@ class Shelf:
         self.journal = journal
         self.choice = choice
         self._codec = codec
+        self._folders: Workspaces | None = None
 
     @cached_property
     def reader(self) -> "Reader":
@@ -63,6 +66,19 @@ class Shelf:
         from forkpoint.runtime.writing import Writer
 
         return Reader(self.journal, Writer(codec=self._codec))
+
+    def files_of(self, run: str, root: str) -> "Workspace":
+        """What is stored of a run's workspace. Raises the ``snapshot.store-*`` errors."""
+        from forkpoint.wiring import connect
+
+        if self._folders is None:
+            self._folders = connect(self.journal).workspaces
+        return self._folders.stored(run, root)
+
+    def close_files(self) -> None:
+        """Let go of the contents of workspaces, if they were looked at."""
+        if self._folders is not None:
+            self._folders.close()
 
     async def row(self, given: str) -> "RunRow":
         """The row of the run that an id, or the beginning of just one, names."""
@@ -88,9 +104,11 @@ async def reading(store: str | None, *, app: str | None = None) -> AsyncIterator
     choice = chosen_store(store).required()
     codec = loaded_app(chosen_app(app)).codec if app else None
     journal = open_store(choice.name, read_only=True)
+    shelf = Shelf(journal, choice, codec)
     try:
-        yield Shelf(journal, choice, codec)
+        yield shelf
     finally:
+        shelf.close_files()
         await journal.close()
 
 

@@ -1,5 +1,6 @@
 """The options that many commands share, each with one name and one meaning."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -48,6 +49,10 @@ EffectName = Annotated[
 Actor = Annotated[
     str | None,
     typer.Option("--actor", metavar="WHO", help="Who asks this; it is recorded.", show_default=False),
+]
+Workspace = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="The folder whose files belong to the run.", show_default=False),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Then perform the run here, until it rests or waits.")]
 AcceptChanges = Annotated[

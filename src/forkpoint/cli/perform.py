@@ -12,6 +12,8 @@ from forkpoint.cli.opening import full_id, runtime_for
 from forkpoint.cli.output import Told, console_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from forkpoint.runtime.runtime import Recovered
 
 CONFLICT = 3
@@ -24,6 +26,7 @@ async def start_run(
     *,
     run_id: str | None,
     labels: Mapping[str, str],
+    workspace: "Path | None",
     carry_on: bool,
     actor: str | None,
     store: str | None,
@@ -32,7 +35,9 @@ async def start_run(
 ) -> Told:
     """Begin a run; perform it if it is to be carried on here."""
     async with runtime_for(store, app=app, agents=True, create=True) as runtime:
-        run = await runtime.start(agent, input, run_id=run_id, labels=labels, actor=actor, perform=carry_on)
+        run = await runtime.start(
+            agent, input, run_id=run_id, labels=labels, workspace=workspace, actor=actor, perform=carry_on
+        )
         return await performed(run, as_json=as_json) if carry_on else await recorded(run, "the run is begun")
 
 

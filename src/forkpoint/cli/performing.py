@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from forkpoint.cli.options import AcceptChanges, Actor, AppName, AsJson, RunName, Store
+from forkpoint.cli.options import AcceptChanges, Actor, AppName, AsJson, RunName, Store, Workspace
 from forkpoint.cli.output import carry_out
 
 PANEL = "Perform"
@@ -28,6 +28,7 @@ def start(
     label: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label of the run; may be repeated.")
     ] = None,
+    workspace: Workspace = None,
     perform: Annotated[
         bool, typer.Option("--perform/--no-perform", help="Perform it here, or only record that it begins.")
     ] = True,
@@ -48,6 +49,7 @@ def start(
         None if input is None else text_of(input),
         run_id=id,
         labels=labels_of(label),
+        workspace=workspace,
         carry_on=perform,
         actor=actor,
         store=store,

@@ -1,17 +1,19 @@
 """A run's story, its events and its requests, for a terminal. Pure: data in, renderables out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from forkpoint.cli.documents import WaitTold
+from forkpoint.cli.documents import NO_FILES, WaitTold
+from forkpoint.cli.files_between import FilesBetween
 from forkpoint.cli.phrases import Phrase, ending, large_of, parts_text
 from forkpoint.cli.render_waits import wait_lines
 from forkpoint.cli.rows import STYLES, plain_table, status_text
-from forkpoint.cli.story import CallTold, Item, Mark, StepTold, Story, TurnBegun
+from forkpoint.cli.told import CallTold, Item, Mark, StepTold, Story, TurnBegun
 from forkpoint.cli.words import ago, called, count, full, lasting, local, one_line, paragraph, size, spent_line
 from forkpoint.events import RecordedEvent
 from forkpoint.messages import CallPart, Message, Part, Reasoning, ResponsePart
@@ -65,7 +67,9 @@ def heading(story: Story, row: RunRow, *, lineage: Sequence[tuple[str, int]], no
         yield Text(f"failed: {ending(state.failure, 400)}", STYLES["failed"])
 
 
-def items_lines(items: Sequence[Item], forks: Sequence[RunRow]) -> Iterator[Any]:
+def items_lines(
+    items: Sequence[Item], forks: Sequence[RunRow], files: Mapping[int, FilesBetween] = NO_FILES
+) -> Iterator[Any]:
     """Turns, steps, calls and what else happened, with the forks where they left."""
     left = sorted(forks, key=lambda fork: fork.at)
     ends = [item.seq for item in items[1:]]
@@ -75,9 +79,9 @@ def items_lines(items: Sequence[Item], forks: Sequence[RunRow]) -> Iterator[Any]
                 yield Text("")
                 yield _turn(item)
             case StepTold():
-                yield from step_lines(item)
-            case Mark():
-                yield Text(f"  @{item.seq}  {item.says}", style="dim")
+                yield from step_lines(item, files)
+            case Mark(quiet=False):
+                yield Text(f"  @{item.seq}  {item.says}", style="red" if item.failed else "dim")
         while left and (place == len(ends) or left[0].at < ends[place]):
             fork = left.pop(0)
             yield Text.assemble(("  ↳ forked: ", "dim"), fork.run, (f" at @{fork.at}", "dim"))
@@ -87,8 +91,8 @@ def _turn(item: TurnBegun) -> Text:
     return Text.assemble((f"Turn {item.turn}", "bold"), (f"  @{item.seq}", "dim"), f"  {parts_text(item.parts)}")
 
 
-def step_lines(step: StepTold) -> Iterator[Any]:
-    """A step in a few lines: what the model said, and each call on one line."""
+def step_lines(step: StepTold, files: Mapping[int, FilesBetween] = NO_FILES) -> Iterator[Any]:
+    """A step in a few lines: what the model said, each call on one line, and the files that it changed."""
     yield _step_head(step)
     for remark in step.remarks:
         yield Padding(Text(remark, style="dim"), (0, 0, 0, 4), expand=False)
@@ -98,6 +102,12 @@ def step_lines(step: StepTold) -> Iterator[Any]:
         yield Padding(call_line(call), (0, 0, 0, 4), expand=False)
         for remark in call.remarks if call.status != "denied" else ():
             yield Padding(Text(remark, style="dim"), (0, 0, 0, 8), expand=False)
+    for told in step.files:
+        if told.failed is not None:
+            yield Padding(Text("files  not captured", style="red"), (0, 0, 0, 4), expand=False)
+        elif told.seq in files:
+            text = Text.assemble(("files  ", "dim"), files[told.seq].words, no_wrap=True, overflow="ellipsis")
+            yield Padding(text, (0, 0, 0, 4), expand=False)
 
 
 def _step_head(step: StepTold) -> Text:
@@ -153,7 +163,7 @@ def waiting_lines(waits: Sequence[WaitTold], *, now_ms: int) -> Iterator[Text]:
         yield from wait_lines(waits, now_ms=now_ms, runs=False)
 
 
-def step_in_detail(step: StepTold, *, cut: int | None) -> Iterator[Any]:
+def step_in_detail(step: StepTold, *, cut: int | None, files: Mapping[int, FilesBetween] = NO_FILES) -> Iterator[Any]:
     """One step with its whole texts, arguments and results, each cut after ``cut`` characters if it is set."""
     yield _step_head(step)
     for remark in step.remarks:
@@ -172,6 +182,11 @@ def step_in_detail(step: StepTold, *, cut: int | None) -> Iterator[Any]:
         yield from _block("result", _result(call, cut))
         for remark in call.remarks:
             yield Text(f"      {remark}", style="dim")
+    for told in step.files:
+        if told.failed is not None:
+            yield Text(f"    files not captured: {one_line(told.failed, 400)}", style="red")
+        elif told.seq in files:
+            yield Padding(Group(*files[told.seq].lines("files changed")), (0, 0, 0, 4), expand=False)
 
 
 def _call_head(call: CallTold) -> Text:

@@ -1,13 +1,12 @@
 """A run told as turns, steps and calls, with what else happened to it in its place. Pure: events in, data out."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, assert_never
+from collections.abc import Sequence
+from typing import Any, assert_never
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from forkpoint._word import Ref
 from forkpoint.cli.phrases import effect_name, kind_of_outcome, phrase
+from forkpoint.cli.told import CallTold, FilesTold, Mark, StepTold, Story, TurnBegun
 from forkpoint.effects import ModelCall, StepCall, ToolCall
 from forkpoint.events import (
     AgentChanged,
@@ -32,84 +31,10 @@ from forkpoint.events import (
     WorkspaceRewound,
 )
 from forkpoint.folding import evolve
-from forkpoint.messages import Message, Part, Usage
+from forkpoint.messages import Message
 from forkpoint.outcomes import Failed, Outcome, Succeeded
 from forkpoint.pieces import Open
 from forkpoint.state import RunState
-
-
-class CallTold(Struct, frozen=True, kw_only=True):
-    """One tool call. ``effect`` is 0 for one that never became an effect. ``status`` says how it stands:
-    ``asked``, ``running``, ``retry``, ``probe``, ``held``, ``needs approval``, ``needs answer``, or how it ended."""
-
-    effect: int
-    step: int
-    call: str
-    tool: str
-    arguments: Any = None
-    arguments_aside: Ref | None = None
-    status: str = "asked"
-    outcome: Outcome | None = None
-    attempts: int = 0
-    recovery: str = ""
-    key: str | None = None
-    ms: int = 0
-    remarks: tuple[str, ...] = ()
-
-
-class StepTold(Struct, frozen=True, kw_only=True):
-    """One response of the model and the calls it asked for. ``seq`` is the event that asked, ``ended`` the one that
-    holds the answer (0 while there is none). ``number`` is 0 for a call of the model that gave no step."""
-
-    seq: int
-    number: int = 0
-    ended: int = 0
-    at_ms: int = 0
-    status: str = "asking"
-    message: Message | None = None
-    usage: Usage | None = None
-    cost: float | None = None
-    ms: int = 0
-    attempts: int = 0
-    calls: tuple[CallTold, ...] = ()
-    remarks: tuple[str, ...] = ()
-
-
-class Mark(Struct, frozen=True, kw_only=True):
-    """Something else that happened: a pause, a snapshot, a fork's beginning."""
-
-    seq: int
-    at_ms: int
-    kind: str
-    says: str
-
-
-class TurnBegun(Struct, frozen=True, kw_only=True):
-    """A turn began with an input."""
-
-    turn: int
-    seq: int
-    at_ms: int
-    parts: tuple[Part, ...] = ()
-
-
-Item: TypeAlias = TurnBegun | StepTold | Mark
-
-
-class Story(Struct, frozen=True, kw_only=True):
-    """A run as it stood after its last event, and how it came to that, in order."""
-
-    state: RunState
-    items: tuple[Item, ...]
-
-    @property
-    def steps(self) -> tuple[StepTold, ...]:
-        """The steps among the items."""
-        return tuple(item for item in self.items if isinstance(item, StepTold))
-
-    def calls(self) -> Mapping[int, CallTold]:
-        """Every call that became an effect, by its effect."""
-        return {call.effect: call for step in self.steps for call in step.calls if call.effect}
 
 
 def story(history: Sequence[RecordedEvent]) -> Story:
@@ -141,6 +66,8 @@ class _Teller:
         if self.state.turn > (before.turn if before else 0):
             self._turn(recorded)
         self._tell(recorded)
+        if isinstance(recorded.event, SnapshotTaken) and before is not None:
+            self._files(recorded.seq, recorded.event, before.tree)
 
     def told(self) -> Story:
         assert self.state is not None
@@ -167,7 +94,10 @@ class _Teller:
         told = phrase(recorded.event, self._names)
         subject = "queued input" if isinstance(recorded.event, InputReceived) else told.subject
         says = f"{subject}: {told.says}" if subject else told.says
-        self._order.append(Mark(seq=recorded.seq, at_ms=recorded.at_ms, kind=told.kind, says=says))
+        failed = isinstance(recorded.event, SnapshotTaken) and recorded.event.failed is not None
+        quiet = isinstance(recorded.event, SnapshotTaken) and not failed and not recorded.event.outside
+        mark = Mark(seq=recorded.seq, at_ms=recorded.at_ms, kind=told.kind, says=says, quiet=quiet, failed=failed)
+        self._order.append(mark)
 
     def _tell(self, recorded: RecordedEvent) -> None:
         event = recorded.event
@@ -204,6 +134,14 @@ class _Teller:
                 self._mark(recorded)
             case _:
                 assert_never(event)
+
+    def _files(self, seq: int, event: SnapshotTaken, before: str | None) -> None:
+        """What is seen after a step's calls, or before them in vain, is told with the step."""
+        step = next(reversed(self._steps), None)
+        if step is None or not (event.why == "after" or event.failed is not None):
+            return
+        told = FilesTold(seq=seq, before=before, after=event.tree, failed=event.failed)
+        self._steps[step] = replace(self._steps[step], files=(*self._steps[step].files, told))
 
     def _input(self, recorded: RecordedEvent) -> None:
         """An input that began no turn waits in the queue; the turn it begins tells it again."""

@@ -73,6 +73,12 @@ def fork(
     label: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label of the fork; may be repeated.")
     ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="A new folder of its own, with the files as they were there.", show_default=False
+        ),
+    ] = None,
     effects: Effects = EffectsName.ASK,
     pending: PendingCalls = PendingName.HOLD,
     resume: Annotated[bool, typer.Option("--resume", help="Then perform the fork here.")] = False,
@@ -97,6 +103,7 @@ def fork(
         effects=effects.value,
         pending=pending.value,
         labels=labels_of(label),
+        workspace=workspace,
         carry_on=resume,
         accept_changes=accept_changes,
         actor=actor,

@@ -19,6 +19,7 @@ from forkpoint.errors import ForkpointError, LeaseLost, RunBusy, SnapshotNotFoun
 from forkpoint.events import RecordedEvent, SnapshotTaken, WorkspaceRewound
 from forkpoint.ids import AtTurn, Where
 from forkpoint.ports import Lease
+from forkpoint.runtime.aims import TELLING, Aim, by_run, points, tree_of
 from forkpoint.runtime.calls import in_thread
 from forkpoint.runtime.cell import Cell, Edge
 from forkpoint.runtime.keeping import is_performed
@@ -27,7 +28,7 @@ from forkpoint.state import RunState
 from forkpoint.status import WhySnapshot
 from forkpoint.timetravel.moments import missing_point, where_of
 from forkpoint.workspace.plan import By
-from forkpoint.workspace.port import Explained, Point, Rewound, Snapshot, Workspace
+from forkpoint.workspace.port import Explained, Rewound, Snapshot, Workspace
 from forkpoint.workspace.tree import Change, Entry, TreeId, shown
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class RunFiles:
         if state.tree is None:
             raise SnapshotNotFound(wanted=f"before event {state.seq + 1} of run {state.run}", kept="none by then")
         told = await self._told(upto=state.seq)
-        taken = next(one.seq for one in reversed(told) if _tree_of(one) is not None)
+        taken = next(one.seq for one in reversed(told) if tree_of(one) is not None)
         last = told[-1].event
         behind = "a tool was at work that may have changed them" if state.files == "changing" else ""
         if isinstance(last, SnapshotTaken) and last.failed is not None:
@@ -141,7 +142,7 @@ class RunFiles:
         places = await reader.outlines(self._cell.run, after=after, upto=upto)
         found: list[RecordedEvent] = []
         for place in places:
-            if place.kind in _TELLING:
+            if place.kind in TELLING:
                 found += await reader.history(self._cell.run, after=place.seq - 1, upto=place.seq)
         return found
 
@@ -300,13 +301,13 @@ class RunFiles:
     async def _moment_of(self, tree: TreeId) -> int:
         """The last event at which the journal says that the files were ``tree``."""
         for recorded in reversed(await self._told()):
-            if _tree_of(recorded) == tree:
+            if tree_of(recorded) == tree:
                 return recorded.seq
             if isinstance(recorded.event, WorkspaceRewound) and recorded.event.before == tree:
                 return recorded.seq - 1
         return self._cell.state.seq
 
-    async def _aim(self, at: Where | int | None, *, step: int | None) -> "Aim":
+    async def _aim(self, at: Where | int | None, *, step: int | None) -> Aim:
         """The tree that the files had at a moment. One that this run's own store does not list comes from an
         ancestor; then the journal says what was snapshot since."""
         state = (await stand(self._cell.edge.reader, self._cell.run, where_of(at, step=step, turn=None))).state
@@ -314,10 +315,10 @@ class RunFiles:
             raise SnapshotNotFound(wanted=f"by event {state.seq} of run {self._cell.run}", kept="none by then")
         tree = TreeId(state.tree)
         listed = await self._call(lambda workspace: {row.tree for row in workspace.list()})
-        since = None if tree in listed else _points(await self._told(after=state.seq))
+        since = None if tree in listed else points(await self._told(after=state.seq))
         return Aim(state.seq, tree, since)
 
-    async def _aim_before(self, turn: int) -> "Aim":
+    async def _aim_before(self, turn: int) -> Aim:
         """The files before the run first changed any in ``turn`` or later. The folder's own store knows; a turn that
         an ancestor began is looked up in the journal."""
         state = await self._cell.refresh()
@@ -327,44 +328,13 @@ class RunFiles:
             return Aim(None, None, None)
         began = (await stand(self._cell.edge.reader, self._cell.run, AtTurn(turn - 1))).state.seq if turn > 1 else 0
         told = await self._told()
-        changed = next((place for place, one in enumerate(told) if one.seq > began and _by_run(one)), len(told))
+        changed = next((place for place, one in enumerate(told) if one.seq > began and by_run(one)), len(told))
         if changed < len(told) and told[changed].run == self._cell.run:
             return Aim(None, None, None)
-        before = next((one for one in reversed(told[:changed]) if _tree_of(one) is not None), None)
+        before = next((one for one in reversed(told[:changed]) if tree_of(one) is not None), None)
         if before is None:
             raise SnapshotNotFound(wanted=f"before turn {turn} of run {self._cell.run}", kept="none by then")
-        return Aim(before.seq, _tree_of(before), _points(told[changed:]))
-
-
-_TELLING = (SnapshotTaken.__name__, WorkspaceRewound.__name__)
-"""The kinds of the events that tell of the files."""
-
-
-def _tree_of(recorded: RecordedEvent) -> TreeId | None:
-    """The files as an event says they are."""
-    event = recorded.event
-    tree = event.tree if isinstance(event, SnapshotTaken | WorkspaceRewound) else None
-    return None if tree is None else TreeId(tree)
-
-
-def _by_run(recorded: RecordedEvent) -> bool:
-    return isinstance(recorded.event, SnapshotTaken) and recorded.event.why == "after"
-
-
-def _points(told: Sequence[RecordedEvent]) -> tuple[Point, ...]:
-    """The snapshots that events tell of, as a rewind sees them."""
-    points: list[Point] = []
-    blurred = False
-    for recorded in told:
-        event = recorded.event
-        if isinstance(event, SnapshotTaken) and event.tree is not None:
-            by: By = "mixed" if blurred else "run" if event.why == "after" else "outside"
-            points.append(Point(tree=TreeId(event.tree), by=by))
-        elif isinstance(event, WorkspaceRewound):
-            before, after = TreeId(event.before), TreeId(event.tree)
-            points += (Point(tree=before, by="mixed" if blurred else "outside"), Point(tree=after, by="rewind"))
-        blurred = isinstance(event, SnapshotTaken) and event.tree is None
-    return tuple(points)
+        return Aim(before.seq, tree_of(before), points(told[changed:]))
 
 
 async def _renewing(edge: Edge, lease: Lease) -> None:
@@ -394,12 +364,3 @@ async def folder_for_fork(files: RunFiles, folder: str | None, seq: int) -> Asyn
     except BaseException:
         await in_thread(lambda: shutil.rmtree(folder, ignore_errors=True))
         raise
-
-
-class Aim(Struct, frozen=True):
-    """Where a rewind goes: the moment, its tree, and the snapshots since. ``None`` is what the folder's own store
-    knows better."""
-
-    seq: int | None
-    tree: TreeId | None
-    since: tuple[Point, ...] | None

@@ -34,10 +34,9 @@ from forkpoint.runtime.run import POLL_S, Run
 from forkpoint.runtime.verifying import Verified, Verifier
 from forkpoint.runtime.writing import Draft
 from forkpoint.state import RunState
-from forkpoint.status import Wait, due, status, summary, waits
+from forkpoint.status import Wait, left_behind, status, summary, waits
 from forkpoint.timetravel.comparing import Comparison, Table
 from forkpoint.timetravel.patches import Patch, parts_of
-from forkpoint.workspace.port import Workspace
 
 AT_ONCE = 64
 """How many runs ``recover`` performs at the same time."""
@@ -96,7 +95,6 @@ class Runtime:
             await asyncio.wait(self._orphans, timeout=0)
         self.workspaces.close()
         await self.edge.journal.close()
-        await self._registry.close()
         await self._registry.close()
 
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -208,7 +206,7 @@ class Runtime:
         if self.performing(cell.run) is not None:
             return
         state = await cell.refresh()
-        if status(state) in ("idle", "stopped", "paused", "failed") and not _left_behind(state):
+        if status(state) in ("idle", "stopped", "paused", "failed") and not left_behind(state):
             return
         await self._accept(cell, accept_changes)
         async with cell.rewinding:
@@ -251,14 +249,11 @@ class Runtime:
             equipment=equipment,
             requests=Requests(equipment, self.edge.reader),
             reader=self.edge.reader,
-            workspace=self._workspace(cell.state),
+            workspace=None if cell.state.workspace is None else self.workspaces(cell.run, cell.state.workspace),
             report=lambda notice: self.edge.bulletin.post(notice.run, notice),
         )
         planner = Planner(equipment, self.edge.reader)
         return Performer(cell, bench, planner, lease, orphans=self._orphans, grace_s=self._grace_s)
-
-    def _workspace(self, state: RunState) -> Workspace | None:
-        return None if state.workspace is None else self.workspaces(state.run, state.workspace)
 
     async def _accept(self, cell: Cell, accept_changes: bool) -> None:
         """Record that the run goes on under another definition. Raises ``agent.differs`` unless accepted."""
@@ -401,9 +396,3 @@ def _said(event: object) -> object:
     if isinstance(event, RunStarted):
         return event.agent
     return event.parts if isinstance(event, InputReceived) and event.key is None else None
-
-
-def _left_behind(state: RunState) -> bool:
-    """Whether a performer that is gone left something to put on record: a lost call, or a snapshot that is missing."""
-    lost = any(opened.phase == "dispatched" for opened in state.effects.values())
-    return lost or due(state, state.at_ms).snapshot is not None
