@@ -136,3 +136,29 @@ def test_a_lost_edit_is_found_in_the_file_or_not(root: Path) -> None:
     (root / "a").unlink()
     with pytest.raises(PathNotFound):
         asyncio.run(edit.find(fp.ToolContext(), asked))
+
+
+def test_without_a_root_each_run_works_in_its_own_workspace_and_a_fork_in_its_own(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+    write = calls(call("write_file", "c1", path="a.txt", content="first"))
+    shell = calls(call("shell", "c2", command="cat a.txt && echo more >> a.txt"), call("read_file", "c3", path="a.txt"))
+
+    @live
+    async def act() -> None:
+        agent = fp.Agent("coder", model=played(write, "wrote", shell), tools=file_tools(approve_shell=False))
+        async with fp.connect("memory:", agents=[agent]) as runtime:
+            runs = [await runtime.start("coder", "go", workspace=folder) for folder in folders]
+            for run in runs:
+                await run.wait()
+            child = await runs[0].fork(workspace=tmp_path / "child", patch=fp.Patch(input="go on"))
+            await child.resume()
+            assert results(await child.wait())[1]["output"] == "first"
+            bare = await runtime.start("coder", "go")
+            (refused,) = results(await bare.wait())
+            assert refused["error"] == "WorkspaceNone"
+
+    act()
+    assert [(folder / "a.txt").read_text() for folder in folders] == ["first", "first"]
+    assert (tmp_path / "child" / "a.txt").read_text() == "firstmore\n"

@@ -8,7 +8,7 @@ from forkpoint.agents.tool import Approval, Tool, tool
 from forkpoint.errors.agents import ToolBadDefinition
 from forkpoint.workspace.tooling.commands import DRAIN_S, GRACE_S, REAP_S, ShellTool
 from forkpoint.workspace.tooling.files import FileTools
-from forkpoint.workspace.tooling.reach import Reach
+from forkpoint.workspace.tooling.reach import reach_of
 from forkpoint.workspace.tooling.searching import SearchTools
 
 __all__ = ["file_tools"]
@@ -21,7 +21,7 @@ CLOSED = (".forkpoint",)
 
 
 def file_tools(
-    root: str | os.PathLike[str],
+    root: str | os.PathLike[str] | None = None,
     *,
     shell: bool = True,
     approve_shell: Approval = True,
@@ -33,6 +33,9 @@ def file_tools(
     env: Mapping[str, str] | None = None,
 ) -> tuple[Tool[..., Any], ...]:
     """``read_file``, ``write_file``, ``edit_file``, ``list_dir``, ``glob``, ``grep`` and ``shell``, bound to ``root``.
+
+    Without ``root`` they are bound to the workspace of the run that calls them, so that one agent serves many runs,
+    and a fork works in its own folder; in a run without one a call fails with ``workspace.none``.
 
     No path leads out of ``root``: not by ``..``, not absolute, not through a link; one that tries is the call's
     failure, and the run goes on. A link that stays inside is followed. Searches follow none. ``closed`` are paths
@@ -61,7 +64,7 @@ def file_tools(
     for name, limit in limits.items():
         if not limit > 0:
             raise ToolBadDefinition(tool="file_tools", problem=f"{name} is {limit!r}, not above 0")
-    reach = Reach(root, closed=closed)
+    reach = reach_of(root, closed=closed)
     files = FileTools(reach, max_read_bytes=max_read_bytes)
     search = SearchTools(reach, search_s=search_s)
     made = (

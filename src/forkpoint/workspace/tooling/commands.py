@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 from forkpoint.agents.tool import OutcomeUnknown, ToolContext
 from forkpoint.errors.tools import CommandNotStarted
 from forkpoint.workspace.tooling.keeping import Kept
-from forkpoint.workspace.tooling.reach import Reach
+from forkpoint.workspace.tooling.reach import ReachOf
 from forkpoint.workspace.tooling.strays import end_strays
 
 GRACE_S = 1.0
@@ -58,8 +58,10 @@ class Ran:
 class ShellTool:
     """The tool that runs commands. ``timeout_s`` is the most a command may take, in seconds."""
 
-    def __init__(self, reach: Reach, *, timeout_s: float, max_output_bytes: int, env: Mapping[str, str] | None) -> None:
-        self._reach, self._timeout_s, self._max_output_bytes = reach, timeout_s, max_output_bytes
+    def __init__(
+        self, reach_of: ReachOf, *, timeout_s: float, max_output_bytes: int, env: Mapping[str, str] | None
+    ) -> None:
+        self._reach_of, self._timeout_s, self._max_output_bytes = reach_of, timeout_s, max_output_bytes
         self._env = dict(env or {})
 
     def shell(self, ctx: ToolContext, command: str, folder: str = ".", timeout_s: float | None = None) -> Ran:
@@ -73,8 +75,9 @@ class ShellTool:
             timeout_s: After how many seconds it is stopped, if that is sooner than the limit of the tools.
         """
         limit_s = self._timeout_s if timeout_s is None else min(max(timeout_s, 0.0), self._timeout_s)
-        with self._reach.folder(folder) as spot:
-            where = os.path.join(os.fsencode(self._reach.root), spot.path)  # noqa: PTH118  (bytes, as names are)
+        reach = self._reach_of(ctx)
+        with reach.folder(folder) as spot:
+            where = os.path.join(os.fsencode(reach.root), spot.path)  # noqa: PTH118  (bytes, as names are)
         mark = f"{MARK}={token_hex(8)}"
         process = _started(command, where, self._environment(mark))
         return _Attended(process, ctx, mark.encode(), self._max_output_bytes).until(time.monotonic() + limit_s)

@@ -16,7 +16,7 @@ from forkpoint.errors.tools import (
 )
 from forkpoint.workspace.tooling.edits import Edit, edited, judged, places
 from forkpoint.workspace.tooling.paging import page_of
-from forkpoint.workspace.tooling.reach import Reach, Spot, kind_of
+from forkpoint.workspace.tooling.reach import Reach, ReachOf, Spot, kind_of
 from forkpoint.workspace.tooling.spelling import as_bytes, spelled
 from forkpoint.workspace.tooling.writing import put, stamp, writing
 
@@ -47,8 +47,8 @@ class Edited:
 class FileTools:
     """The tools that read, write and list one path. ``max_read_bytes`` is the most that one read shows."""
 
-    def __init__(self, reach: Reach, *, max_read_bytes: int) -> None:
-        self._reach, self._max_read_bytes = reach, max_read_bytes
+    def __init__(self, reach_of: ReachOf, *, max_read_bytes: int) -> None:
+        self._reach_of, self._max_read_bytes = reach_of, max_read_bytes
 
     def read_file(self, ctx: ToolContext, path: str, offset: int = 1, limit: int = 2000) -> str:
         r"""Read a text file. Each line is shown as its number, a tab and the line.
@@ -60,7 +60,8 @@ class FileTools:
             offset: The first line to show, counted from 1.
             limit: How many lines to show at most.
         """
-        with self._reach.spot(path) as spot, self._reach.file(spot) as handle:
+        reach = self._reach_of(ctx)
+        with reach.spot(path) as spot, reach.file(spot) as handle:
             size = os.fstat(handle).st_size
             page = page_of(
                 _pieces(ctx, handle),
@@ -82,8 +83,9 @@ class FileTools:
             content: All that the file is to hold.
         """
         data = as_bytes(content, name="content")
-        with self._reach.spot(path, make_folders=True) as spot, writing(ctx, self._reach, spot):
-            put(self._reach, spot, data)
+        reach = self._reach_of(ctx)
+        with reach.spot(path, make_folders=True) as spot, writing(ctx, reach, spot):
+            put(reach, spot, data)
             return Written(path=spot.shown, bytes=len(data))
 
     def edit_file(self, ctx: ToolContext, path: str, old_text: str, new_text: str, replace_all: bool = False) -> Edited:
@@ -96,15 +98,16 @@ class FileTools:
             replace_all: Replace the text wherever it is, instead of only where it is once.
         """
         edit = _edit(path, old_text, new_text, replace_all)
-        with self._reach.spot(path) as spot, writing(ctx, self._reach, spot):
-            data, seen = self._whole(spot)
+        reach = self._reach_of(ctx)
+        with reach.spot(path) as spot, writing(ctx, reach, spot):
+            data, seen = _whole(reach, spot)
             spans = places(data, edit)
             if not spans:
                 raise EditNotFound(path=path)
             if len(spans) > 1 and not replace_all:
                 raise EditNotUnique(path=path, count=len(spans))
             result = edited(data, edit, spans)
-            put(self._reach, spot, result, seen=seen)
+            put(reach, spot, result, seen=seen)
             return Edited(path=spot.shown, bytes=len(result), replaced=len(spans))
 
     def was_edited(
@@ -115,8 +118,9 @@ class FileTools:
         Only a file that can't be told either way leaves it unknown.
         """
         edit = _edit(path, old_text, new_text, replace_all)
-        with self._reach.spot(path) as spot:
-            data, _ = self._whole(spot)
+        reach = self._reach_of(ctx)
+        with reach.spot(path) as spot:
+            data, _ = _whole(reach, spot)
             match judged(data, edit):
                 case "before":
                     return NotOccurred()
@@ -137,35 +141,38 @@ class FileTools:
             limit: How many entries to show at most.
         """
         begin, count = max(offset, 1), max(limit, 1)
-        with self._reach.folder(path) as spot:
-            names = sorted(self._reach.disk.names(spot.folder))
-            shown = [self._line(name, spot) for name in names[begin - 1 : begin - 1 + count] if not ctx.cancelled]
+        reach = self._reach_of(ctx)
+        with reach.folder(path) as spot:
+            names = sorted(reach.disk.names(spot.folder))
+            shown = [_line(reach, name, spot) for name in names[begin - 1 : begin - 1 + count] if not ctx.cancelled]
         after = begin + len(shown)
         if after <= len(names):
             shown.append(f"[{len(names)} entries; go on with offset={after}]")
         return "\n".join(shown) or "[empty]"
 
-    def _line(self, name: bytes, spot: Spot) -> str:
-        try:
-            status = self._reach.disk.stat(name, dir_fd=spot.folder)
-            if stat.S_ISLNK(status.st_mode):
-                return f"{spelled(name)} -> {spelled(self._reach.disk.readlink(name, spot.folder))}"
-        except OSError as error:  # gone since it was listed, or not ours to look at: its name is still true
-            return f"{spelled(name)}  ({error.strerror})"
-        if stat.S_ISDIR(status.st_mode):
-            return spelled(name) + "/"
-        told = f"{status.st_size} bytes" if stat.S_ISREG(status.st_mode) else kind_of(status.st_mode)
-        return f"{spelled(name)}  ({told})"
 
-    def _whole(self, spot: Spot) -> tuple[bytes, tuple[int, ...]]:
-        """A file's bytes, and the stamp it had before they were read."""
-        with self._reach.file(spot) as handle:
-            status = os.fstat(handle)
-            if status.st_size > MAX_EDIT_BYTES:
-                raise FileTooLarge(path=spot.asked, size_bytes=status.st_size, limit_bytes=MAX_EDIT_BYTES)
-            seen = stamp(status)
-            data = b"".join(iter(lambda: os.read(handle, 1 << 20), b""))
-        return data, seen
+def _line(reach: Reach, name: bytes, spot: Spot) -> str:
+    try:
+        status = reach.disk.stat(name, dir_fd=spot.folder)
+        if stat.S_ISLNK(status.st_mode):
+            return f"{spelled(name)} -> {spelled(reach.disk.readlink(name, spot.folder))}"
+    except OSError as error:  # gone since it was listed, or not ours to look at: its name is still true
+        return f"{spelled(name)}  ({error.strerror})"
+    if stat.S_ISDIR(status.st_mode):
+        return spelled(name) + "/"
+    told = f"{status.st_size} bytes" if stat.S_ISREG(status.st_mode) else kind_of(status.st_mode)
+    return f"{spelled(name)}  ({told})"
+
+
+def _whole(reach: Reach, spot: Spot) -> tuple[bytes, tuple[int, ...]]:
+    """A file's bytes, and the stamp it had before they were read."""
+    with reach.file(spot) as handle:
+        status = os.fstat(handle)
+        if status.st_size > MAX_EDIT_BYTES:
+            raise FileTooLarge(path=spot.asked, size_bytes=status.st_size, limit_bytes=MAX_EDIT_BYTES)
+        seen = stamp(status)
+        data = b"".join(iter(lambda: os.read(handle, 1 << 20), b""))
+    return data, seen
 
 
 def _pieces(ctx: ToolContext, handle: int) -> Iterator[bytes]:

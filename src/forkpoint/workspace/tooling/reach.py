@@ -9,12 +9,15 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import TypeAlias
 
+from forkpoint.agents.tool import ToolContext
+from forkpoint.errors.runs import WorkspaceNone
 from forkpoint.errors.tools import (
     FileUnusable,
     PathClosed,
@@ -131,6 +134,32 @@ class Reach:
         """Whether a path from the root lies in what is closed to tools."""
         folded = _folded(path)
         return any(folded == closed or folded.startswith(closed + b"/") for closed in self._closed)
+
+
+ReachOf: TypeAlias = Callable[[ToolContext], Reach]
+"""From a call to the folder that it may reach."""
+
+
+def reach_of(root: str | os.PathLike[str] | None, *, closed: Sequence[str]) -> ReachOf:
+    """The folder ``root`` for every call; with ``None`` the workspace of the run that a call belongs to.
+
+    A call in a run without a workspace raises ``workspace.none``.
+    """
+    if root is not None:
+        fixed = Reach(root, closed=closed)
+        return lambda _: fixed
+    known: dict[str, Reach] = {}
+    turn = Lock()
+
+    def of_run(ctx: ToolContext) -> Reach:
+        if ctx.workspace is None:
+            raise WorkspaceNone(run=ctx.run_id)
+        with turn:
+            if ctx.workspace not in known:
+                known[ctx.workspace] = Reach(ctx.workspace, closed=closed)
+            return known[ctx.workspace]
+
+    return of_run
 
 
 def present(spot: Spot) -> os.stat_result:

@@ -15,7 +15,7 @@ from forkpoint.errors.tools import CallStopped, PatternRefused
 from forkpoint.workspace.tooling.asking import Matcher, OutOfTime
 from forkpoint.workspace.tooling.globs import Glob, glob_of
 from forkpoint.workspace.tooling.paging import binary_kind
-from forkpoint.workspace.tooling.reach import Reach, Spot, present
+from forkpoint.workspace.tooling.reach import Reach, ReachOf, Spot, present
 from forkpoint.workspace.tooling.repeats import repeats_a_repetition
 from forkpoint.workspace.tooling.spelling import spelled
 from forkpoint.workspace.tooling.walking import Walk
@@ -58,8 +58,8 @@ class _Tally:
 class SearchTools:
     """The tools that search. ``search_s`` bounds a search, in seconds."""
 
-    def __init__(self, reach: Reach, *, search_s: float) -> None:
-        self._reach, self._search_s = reach, search_s
+    def __init__(self, reach_of: ReachOf, *, search_s: float) -> None:
+        self._reach_of, self._search_s = reach_of, search_s
 
     def glob(self, ctx: ToolContext, pattern: str, path: str = ".", limit: int = 1000) -> str:
         """Find paths by a pattern: a line for each, folders with a slash at the end. Links are not followed.
@@ -74,8 +74,9 @@ class SearchTools:
         glob, tally, limit = glob_of(pattern), _Tally(), max(limit, 1)
         check = _checker(ctx, time.monotonic() + self._search_s)
         shown: list[str] = []
-        with self._reach.folder(path) as begin:
-            walk = Walk(reach=self._reach, begin=begin, glob=glob, passed_over=tally.passed_over)
+        reach = self._reach_of(ctx)
+        with reach.folder(path) as begin:
+            walk = Walk(reach=reach, begin=begin, glob=glob, passed_over=tally.passed_over)
             try:
                 with closing(_paths(walk, check)) as paths:
                     shown += islice(paths, limit + 1)
@@ -112,7 +113,7 @@ class SearchTools:
         shown: list[str] = []
         try:
             with (
-                closing(self._contents(path, names, tally, _checker(ctx, until))) as contents,
+                closing(_contents(self._reach_of(ctx), path, names, tally, _checker(ctx, until))) as contents,
                 Matcher(
                     pattern, ignore_case=ignore_case, limit=limit + 1, until=until, is_cancelled=lambda: ctx.cancelled
                 ) as matcher,
@@ -127,33 +128,35 @@ class SearchTools:
             tally.stopped = f"stopped at {limit} lines; raise limit or narrow the search"
         return "\n".join([*(shown[:limit] or ["[no lines]"]), *tally.notes()])
 
-    def _contents(self, path: str, glob: Glob, tally: _Tally, check: Check) -> Generator[Content, None, None]:
-        """Every text file at or below a path, with its bytes."""
-        with self._reach.spot(path) as spot:
-            if not stat.S_ISDIR(present(spot).st_mode):
-                yield from self._content(spot, tally)
-                return
-        with self._reach.folder(path) as begin:
-            walk = Walk(reach=self._reach, begin=begin, glob=glob, passed_over=tally.passed_over)
-            for found in walk:
-                check()
-                if not found.matches or not found.is_file:
-                    continue
-                try:
-                    yield from self._content(found.spot(self._reach), tally)
-                except (OSError, ForkpointError):  # gone or swapped since it was listed, or not ours to read
-                    tally.unreadable += 1
 
-    def _content(self, spot: Spot, tally: _Tally) -> Generator[Content, None, None]:
-        with self._reach.file(spot) as handle:
-            if os.fstat(handle).st_size > MAX_SEARCHED_BYTES:
-                tally.too_large += 1
-                return
-            data = b"".join(iter(lambda: os.read(handle, 1 << 20), b""))
-        if binary_kind(data):
-            tally.binary += 1
-        else:
-            yield spot.path, data
+def _contents(reach: Reach, path: str, glob: Glob, tally: _Tally, check: Check) -> Generator[Content, None, None]:
+    """Every text file at or below a path, with its bytes."""
+    with reach.spot(path) as spot:
+        if not stat.S_ISDIR(present(spot).st_mode):
+            yield from _content(reach, spot, tally)
+            return
+    with reach.folder(path) as begin:
+        walk = Walk(reach=reach, begin=begin, glob=glob, passed_over=tally.passed_over)
+        for found in walk:
+            check()
+            if not found.matches or not found.is_file:
+                continue
+            try:
+                yield from _content(reach, found.spot(reach), tally)
+            except (OSError, ForkpointError):  # gone or swapped since it was listed, or not ours to read
+                tally.unreadable += 1
+
+
+def _content(reach: Reach, spot: Spot, tally: _Tally) -> Generator[Content, None, None]:
+    with reach.file(spot) as handle:
+        if os.fstat(handle).st_size > MAX_SEARCHED_BYTES:
+            tally.too_large += 1
+            return
+        data = b"".join(iter(lambda: os.read(handle, 1 << 20), b""))
+    if binary_kind(data):
+        tally.binary += 1
+    else:
+        yield spot.path, data
 
 
 def _checker(ctx: ToolContext, until: float) -> Check:
