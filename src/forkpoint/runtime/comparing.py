@@ -100,9 +100,7 @@ async def _request_of(reader: Reader, run: str, seq: int) -> int | None:
 def _changes_past(tail: Sequence[RecordedEvent], before: int) -> bool:
     """Whether a fork in ``tail`` changed what lies at or before the event ``before``."""
     forks = [one.event for one in tail if isinstance(one.event, RunForked)]
-    return any(
-        fork.edits is not UNSET or any(patch.effect <= before for patch in fork.tool_results) for fork in forks
-    )
+    return any(fork.edits is not UNSET or any(patch.effect <= before for patch in fork.tool_results) for fork in forks)
 
 
 async def _whole(reader: Reader, events: Sequence[RecordedEvent]) -> list[RecordedEvent]:

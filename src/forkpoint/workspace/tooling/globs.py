@@ -73,7 +73,7 @@ def glob_of(pattern: str) -> Glob:
         raise PatternRefused(
             pattern=pattern[:80], problem=f"it has {len(pattern)} characters, more than {MAX_PATTERN_CHARS}"
         )
-    choices = []
+    choices: list[tuple[re.Pattern[str] | None, ...]] = []
     for choice in _choices(pattern, pattern):
         if len(choices) == MAX_CHOICES:
             raise PatternRefused(pattern=pattern, problem=f"it has more than {MAX_CHOICES} choices")
