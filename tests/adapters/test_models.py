@@ -33,7 +33,7 @@ NAMES: dict[API, str] = {
     "responses": "openai:gpt-5",
     "messages": "anthropic:claude-sonnet-4-6",
 }
-KEY = "sk-very-secret-0123456789"
+KEY = "hunter2-very-secret-0123456789"
 USAGE = Usage(input_tokens=1000, output_tokens=200, cached_tokens=400, reasoning_tokens=70)
 each_api = pytest.mark.parametrize("api", list(NAMES))
 each_way = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

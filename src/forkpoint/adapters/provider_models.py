@@ -4,6 +4,7 @@ The extra ``models`` has what this needs; it is imported when a model is first a
 """
 
 import asyncio
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
@@ -19,6 +20,9 @@ OUTPUT_SCHEMA = "output_schema"
 
 _OURS = frozenset({"max_retries"})
 """Settings of Pydantic AI that a run does not pass on: repeating a request is the run's part, on record."""
+
+_ASKED_THROUGH = ("pydantic_ai.direct", "forkpoint.adapters.pydantic_ai_messages")
+"""What the first request would import, imported before."""
 
 _SILENT = {"framing_announcement": "never"}
 """Pydantic AI may add instructions of its own; a model is shown what is on record and nothing else."""
@@ -119,6 +123,8 @@ class ProviderModel:
         return model
 
     def _make(self) -> Any:
+        for module in _ASKED_THROUGH:
+            importlib.import_module(module)
         from pydantic_ai.exceptions import UserError
         from pydantic_ai.models import infer_model
         from pydantic_ai.providers import infer_provider_class
