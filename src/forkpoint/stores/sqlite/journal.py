@@ -60,6 +60,7 @@ class SqliteJournal:
         self._pid = os.getpid()
         self._connection = files.opened(self.path, synchronous=synchronous, read_only=self.read_only, busy_s=busy_s)
         self._owners = Owners(self.path.with_name(self.path.name + "-owners"))
+        self._change = self._connection.cursor().execute
         self._writer = Writer(self._connection)
         self._group = Grouping[Append](self._begin, self._write)
 
@@ -71,7 +72,7 @@ class SqliteJournal:
     def _begin(self, since_s: float) -> float:
         self._check_here()
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._change("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             return self._pause(error, since_s)
         return 0.0
@@ -83,7 +84,7 @@ class SqliteJournal:
                 self._writer.add(appends[0])
             else:
                 refusals = [self._added_apart(append) for append in appends]
-            self._connection.execute("COMMIT")
+            self._change("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
             raise self._told(error) from error

@@ -39,12 +39,17 @@ _BIRTH = (
 
 _MAX_REMEMBERED = 10_000
 
+_bound = bytearray
+"""Bytes as they are given to ``sqlite3``, which asks every ``bytes`` anew how it adapts itself to a database."""
+
 
 class Writer:
     """Adds to the runs of one connection, and remembers their numbers."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._execute = connection.execute
+        # For what gives no rows: a cursor each would cost as much as some of these statements.
+        self._change = connection.cursor().execute
         # A number that is no longer the run's does no harm: the UPDATE names both.
         self._numbers: dict[str, int] = {}
 
@@ -53,16 +58,14 @@ class Writer:
         commit = append.commit
         number = self._born(append) if append.born else self._advanced(append)
         place = number << 32 | commit.last
-        self._execute(
-            _COMMIT,
-            (place, commit.at_ms, commit.kinds, commit.marks, commit.step, commit.turn, commit.body),
-        )
+        kinds, marks, body = _bound(commit.kinds), _bound(commit.marks), _bound(commit.body)
+        self._change(_COMMIT, (place, commit.at_ms, kinds, marks, commit.step, commit.turn, body))
         for call, effect in append.calls:
-            self._execute(_CALL, (number, call, effect))
+            self._change(_CALL, (number, call, effect))
         if append.blobs or append.refs:
             self._refer(append, number)
         if append.checkpoint is not None:
-            self._execute(_CHECKPOINT, (place, commit.digest, append.checkpoint))
+            self._change(_CHECKPOINT, (place, commit.digest, append.checkpoint))
 
     def _advanced(self, append: Append) -> int:
         number = self._numbers.get(append.run)
@@ -75,18 +78,18 @@ class Writer:
 
     def _advance(self, append: Append, number: int) -> bool:
         commit, summary, lease = append.commit, append.summary, append.lease
-        new = (commit.last, commit.digest, commit.at_ms, _summary(summary))
-        old = (number, append.run, append.after, append.before)
-        listed = (summary.status, summary.agent, summary.due)
-        execute = self._execute
+        new = (commit.last, _bound(commit.digest), commit.at_ms, _bound(_summary(summary)))
+        old = (number, append.run, append.after, _bound(append.before))
+        listed = (summary.status, summary.agent, int(summary.due))
+        change = self._change
         if lease is None:
-            if execute(_FREELY, (*new, *old, *listed)).rowcount:
+            if change(_FREELY, (*new, *old, *listed)).rowcount:
                 return True
-            return execute(_FREELY_MOVED, (*new, *listed, *old)).rowcount == 1
+            return change(_FREELY_MOVED, (*new, *listed, *old)).rowcount == 1
         held = (lease.epoch, lease.owner)
-        if execute(_LEASED, (*new, lease.until_ms, *old, *held, *listed)).rowcount:
+        if change(_LEASED, (*new, lease.until_ms, *old, *held, *listed)).rowcount:
             return True
-        return execute(_LEASED_MOVED, (*new, lease.until_ms, *listed, *old, *held)).rowcount == 1
+        return change(_LEASED_MOVED, (*new, lease.until_ms, *listed, *old, *held)).rowcount == 1
 
     def _born(self, append: Append) -> int:
         commit, summary, run = append.commit, append.summary, append.run
