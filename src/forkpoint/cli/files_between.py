@@ -37,6 +37,11 @@ class FilesBetween(Struct, frozen=True, kw_only=True):
         return told | ({"lost": self.lost} if self.lost else {})
 
     @property
+    def nothing(self) -> bool:
+        """Whether it is known that nothing differs."""
+        return not self.changes and not self.lost
+
+    @property
     def words(self) -> str:
         """The same on one line."""
         from forkpoint.cli.files_told import MARKS
@@ -46,7 +51,7 @@ class FilesBetween(Struct, frozen=True, kw_only=True):
             return self.lost
         named = " ".join(f"{MARKS[change.kind]}{change.shown}" for change in self.changes[:NAMED])
         more = len(self.changes) - NAMED
-        return one_line(named, 400) + (f" and {more:,} more" if more > 0 else "") or "none changed"
+        return one_line(named, 400) + (f" and {more:,} more" if more > 0 else "")
 
     def lines(self, title: str = "files that differ") -> Iterator[Any]:
         """The same for a person."""

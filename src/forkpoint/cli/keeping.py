@@ -1,6 +1,7 @@
 """Commands about the store as a whole: verify, remove, and say what is meant here."""
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -91,7 +92,17 @@ def doctor(*, store: Store = None, app: AppName = None, as_json: AsJson = False)
     carry_out(diagnose(store=store, app=app), as_json=as_json)
 
 
+class StoryName(StrEnum):
+    """What a demo is about."""
+
+    BILLING = "billing"
+    CODING = "coding"
+
+
 def demo(
+    story: Annotated[
+        StoryName, typer.Argument(metavar="billing|coding", help="Which story.", show_default=False)
+    ] = StoryName.BILLING,
     *,
     folder: Annotated[
         Path | None,
@@ -100,12 +111,15 @@ def demo(
     pause: Annotated[bool, typer.Option("--pause", help="Wait for Enter before each command, to present it.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Watch the whole story, offline: a crash, a recovery, a decision, a fork and a comparison.
+    """Watch a whole story, offline: a crash, a recovery, a decision, a fork and a comparison.
 
-    Real processes, really killed, in a folder that is kept, so that every command it shows can be typed afterwards.
-    What it tells is checked as it goes; it ends with 70 if anything is not so.
+    'billing', if none is named: real processes, really killed. 'coding': real files, edited, spoilt, rewound and
+    forked. Both happen in a folder that is kept, so that what they show can be typed and looked at afterwards.
+    What they tell is checked as they go; they end with 70 if anything is not so.
     """
-    from forkpoint.demo.story import run_demo
-
-    account = run_demo(folder, console=None if as_json else console_of(sys.stdout), pause=pause)
+    if story is StoryName.CODING:
+        from forkpoint.demo.coding import run_coding as play
+    else:
+        from forkpoint.demo.story import run_demo as play
+    account = play(folder, console=None if as_json else console_of(sys.stdout), pause=pause)
     tell(Told(document=account.as_json(), view=lambda _: ()), as_json=as_json)

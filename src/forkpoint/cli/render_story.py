@@ -105,7 +105,7 @@ def step_lines(step: StepTold, files: Mapping[int, FilesBetween] = NO_FILES) -> 
     for told in step.files:
         if told.failed is not None:
             yield Padding(Text("files  not captured", style="red"), (0, 0, 0, 4), expand=False)
-        elif told.seq in files:
+        elif told.seq in files and not files[told.seq].nothing:
             text = Text.assemble(("files  ", "dim"), files[told.seq].words, no_wrap=True, overflow="ellipsis")
             yield Padding(text, (0, 0, 0, 4), expand=False)
 

@@ -1,4 +1,4 @@
-"""What the story happens on: a folder with the example in it, the payment service, and commands in processes."""
+"""What a story happens on: a folder with the example in it, commands in processes, and the payment service."""
 
 import json
 import os
@@ -54,15 +54,21 @@ class Ended(Struct, frozen=True):
 
 
 def new_folder(wanted: Path | None) -> Path:
-    """The folder of the demo, with the example's files in it. Raises ``demo.folder-used``."""
+    """The folder of the billing story, with the example's files in it. Raises ``demo.folder-used``."""
+    folder = empty_folder(wanted)
+    shutil.copyfile(Path(__file__).with_name("billing.py"), folder / "billing.py")
+    (folder / "pyproject.toml").write_text(_PROJECT, "utf-8")
+    (folder / payments.INVOICES).write_text(json.dumps(_INVOICES, indent=2) + "\n", "utf-8")
+    return folder
+
+
+def empty_folder(wanted: Path | None) -> Path:
+    """A folder with nothing in it: ``wanted``, or a temporary one. Raises ``demo.folder-used``."""
     folder = Path(tempfile.mkdtemp(prefix="forkpoint-demo-")) if wanted is None else wanted.absolute()
     if wanted is not None:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise DemoFolderUsed(path=str(folder))
         folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(Path(__file__).with_name("billing.py"), folder / "billing.py")
-    (folder / "pyproject.toml").write_text(_PROJECT, "utf-8")
-    (folder / payments.INVOICES).write_text(json.dumps(_INVOICES, indent=2) + "\n", "utf-8")
     return folder
 
 
@@ -78,20 +84,15 @@ def _is_on_path(scripts: Path) -> bool:
 
 
 class Stage:
-    """The folder, the service that serves it, and the processes of the commands typed there. Close it, always."""
+    """The folder, and the processes of the commands typed there. Close it, always."""
 
-    def __init__(self, folder: Path, *, withhold: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._notices: queue.Queue[dict[str, Any]] = queue.Queue()
         self._scripts = _scripts()
         self._environment = {name: value for name, value in os.environ.items() if name != STORE_VARIABLE}
         if self._scripts is not None:
             self._environment["PATH"] = os.pathsep.join((str(self._scripts), os.environ.get("PATH", os.defpath)))
         self._running: list[subprocess.Popen[str]] = []
-        service, _ = payments.start(folder, withhold=withhold, attended=True)
-        self._running.append(service)
-        self._listener = threading.Thread(target=self._listen, args=(service,), daemon=True)
-        self._listener.start()
 
     @property
     def store(self) -> Path:
@@ -119,20 +120,11 @@ class Stage:
             return Ended(NOT_FOUND, f"{words[0]}: command not found\n")
         return self._end(self._start(words, keep=keep))
 
-    def run_and_kill(self, words: Sequence[str], *, after: int, keep: bool) -> Ended:
-        """Run a command, and kill it with SIGKILL once the service has withheld ``after`` answers."""
-        process = self._start(words, keep=keep)
-        for _ in range(after):
-            self._next_notice(process)
-        process.send_signal(signal.SIGKILL)
-        return self._end(process)
-
     def close(self) -> None:
         """End every process that is still there."""
         for process in self._running:
             process.kill()
             process.wait()
-        self._listener.join()
         for process in self._running:
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
@@ -159,9 +151,41 @@ class Stage:
         try:
             output, _ = process.communicate(timeout=COMMAND_S)
         except subprocess.TimeoutExpired as error:
-            raise self._unlike(f"Every command ends within {COMMAND_S:.0f} s", "one that goes on") from error
+            raise self.unlike(f"Every command ends within {COMMAND_S:.0f} s", "one that goes on") from error
         self._running.remove(process)
         return Ended(process.returncode, output or "")
+
+    def unlike(self, claim: str, found: str) -> DemoDiffers:
+        """The error that something is not as it is told."""
+        return DemoDiffers(claim=claim, found=found, expected="just that", folder=str(self.folder))
+
+
+class ServedStage(Stage):
+    """A stage with a payment service that withholds its first ``withhold`` answers."""
+
+    def __init__(self, folder: Path, *, withhold: int) -> None:
+        super().__init__(folder)
+        self._notices: queue.Queue[dict[str, Any]] = queue.Queue()
+        service, _ = payments.start(folder, withhold=withhold, attended=True)
+        self._running.append(service)
+        self._listener = threading.Thread(target=self._listen, args=(service,), daemon=True)
+        self._listener.start()
+
+    def run_and_kill(self, words: Sequence[str], *, after: int, keep: bool) -> Ended:
+        """Run a command, and kill it with SIGKILL once the service has withheld ``after`` answers."""
+        process = self._start(words, keep=keep)
+        for _ in range(after):
+            self._next_notice(process)
+        process.send_signal(signal.SIGKILL)
+        return self._end(process)
+
+    def close(self) -> None:
+        """End every process that is still there, the service among them."""
+        service = self._running[0]
+        service.kill()
+        service.wait()
+        self._listener.join()
+        super().close()
 
     def _listen(self, service: "subprocess.Popen[str]") -> None:
         assert service.stdout is not None
@@ -176,11 +200,8 @@ class Stage:
                 return
             if process.poll() is not None:
                 ended = self._end(process)
-                raise self._unlike(claim, f"that it ended with status {ended.status}: {ended.output[-300:]}")
-        raise self._unlike(claim, f"that nothing was asked of the service in {COMMAND_S:.0f} s")
-
-    def _unlike(self, claim: str, found: str) -> DemoDiffers:
-        return DemoDiffers(claim=claim, found=found, expected="just that", folder=str(self.folder))
+                raise self.unlike(claim, f"that it ended with status {ended.status}: {ended.output[-300:]}")
+        raise self.unlike(claim, f"that nothing was asked of the service in {COMMAND_S:.0f} s")
 
 
 async def make_store(folder: Path) -> None:

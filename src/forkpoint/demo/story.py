@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from forkpoint.demo.facts import CallFacts, RunFacts, divergence, run_facts
 from forkpoint.demo.payments import LEDGER, ledger_of
-from forkpoint.demo.stage import Stage, make_store, new_folder
+from forkpoint.demo.stage import ServedStage, make_store, new_folder
 from forkpoint.demo.telling import Account, Telling
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run_demo(folder: Path | None = None, *, console: "Console | None" = None, pa
     """
     began_s = time.monotonic()
     place = new_folder(folder)
-    stage = Stage(place, withhold=2)
+    stage = ServedStage(place, withhold=2)
     try:
         asyncio.run(make_store(place))
         account = Account(folder=str(place), enter=stage.enter)
@@ -45,7 +45,7 @@ def run_demo(folder: Path | None = None, *, console: "Console | None" = None, pa
 
 
 class _Story:
-    def __init__(self, stage: Stage, telling: Telling) -> None:
+    def __init__(self, stage: ServedStage, telling: Telling) -> None:
         self._stage = stage
         self._telling = telling
         self._check = telling.check

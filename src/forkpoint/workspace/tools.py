@@ -55,15 +55,9 @@ def file_tools(
     ends after ``search_s``. Raises ``workspace.refused`` for ``/``, a home folder or no folder,
     ``workspace.unsupported`` on Windows, and ``tool.bad-definition`` for a limit that is not above 0.
     """
-    limits = {
-        "max_read_bytes": max_read_bytes,
-        "max_output_bytes": max_output_bytes,
-        "timeout_s": timeout_s,
-        "search_s": search_s,
-    }
-    for name, limit in limits.items():
-        if not limit > 0:
-            raise ToolBadDefinition(tool="file_tools", problem=f"{name} is {limit!r}, not above 0")
+    _check_limits(
+        max_read_bytes=max_read_bytes, max_output_bytes=max_output_bytes, timeout_s=timeout_s, search_s=search_s
+    )
     reach = reach_of(root, closed=closed)
     files = FileTools(reach, max_read_bytes=max_read_bytes)
     search = SearchTools(reach, search_s=search_s)
@@ -81,3 +75,9 @@ def file_tools(
     # The tool ends its command itself; this limit is for a machine on which even that hangs.
     hangs_after_s = timeout_s + GRACE_S + DRAIN_S + REAP_S + 5
     return (*made, tool(approval=approve_shell, timeout_s=hangs_after_s)(commands.shell))
+
+
+def _check_limits(**limits: float) -> None:
+    for name, limit in limits.items():
+        if not limit > 0:
+            raise ToolBadDefinition(tool="file_tools", problem=f"{name} is {limit!r}, not above 0")
