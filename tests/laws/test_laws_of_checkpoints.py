@@ -10,9 +10,20 @@ from forkpoint.commands import Send
 from forkpoint.definition import Compaction
 from forkpoint.events import ResultPatch
 from forkpoint.folding import fold
-from forkpoint.messages import Text
-from forkpoint.runtime.checkpoints import Address, Anchor, Frozen, freezable, freeze, thawed, unfreeze
+from forkpoint.messages import Text, user
+from forkpoint.runtime.checkpoints import (
+    Address,
+    Anchor,
+    Frozen,
+    freezable,
+    freeze,
+    needs_all,
+    thawed,
+    unfreeze,
+)
 from forkpoint.state import RunState
+from forkpoint.timetravel.patches import Replace, as_edits, edited
+from forkpoint.transcript import known_messages
 from given import Past, asks, dispatched, ends, given, says, started, state_digest
 
 Kept = dict[tuple[str, int], Frozen]
@@ -48,7 +59,10 @@ def _check(past: Past) -> int:
         kept[state.run, state.seq] = frozen
         cold = unfreeze(frozen)
         assert state_digest(_warm(cold, frozen, kept, past)) == state_digest(state)
-        later = fold(past.events[place:], cold)
+        later = cold
+        for following in past.events[place:]:
+            later = _warm(later, frozen, kept, past) if needs_all(later, following) else later
+            later = fold([following], later)
         warm = _warm(later, frozen, kept, past) if later.transcript.cold else later
         assert state_digest(warm) == state_digest(past.state)
     return len(kept)
@@ -90,6 +104,15 @@ def test_a_patched_result_survives_forks_of_forks() -> None:
         )
         == 8
     )
+
+
+def test_a_forks_edits_speak_of_messages_that_are_only_in_the_journal() -> None:
+    parent = _long()
+    known = known_messages(parent.state)
+    edits = as_edits(known, edited(known, [Replace(0, user("hi"))]))
+    child = parent.forked(run="c1", edits=edits).after(says("so"))
+    assert child.state.messages[0] == user("hi")
+    assert _check(child) > 4
 
 
 def test_a_summary_written_after_a_checkpoint_replaces_messages_that_are_only_in_the_journal() -> None:

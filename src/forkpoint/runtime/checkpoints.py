@@ -114,6 +114,12 @@ def unfreeze(frozen: Frozen) -> RunState:
     return _states.decode(frozen.state)
 
 
+def needs_all(state: RunState, recorded: RecordedEvent) -> bool:
+    """Whether ``recorded`` can be folded only with every message in memory: edits of a fork speak of all of them."""
+    event = recorded.event
+    return bool(state.transcript.cold) and isinstance(event, RunForked) and isinstance(event.edits, tuple)
+
+
 def thawed(state: RunState, addresses: list[Address], events: Mapping[int, RecordedEvent]) -> RunState:
     """``state`` with its cold messages, which lie at ``addresses`` of ``events``."""
     old = state.transcript

@@ -12,7 +12,7 @@ from forkpoint.errors import EventAltered, EventUnreadable, RunNotFound
 from forkpoint.events import KINDS, RecordedEvent
 from forkpoint.folding import fold
 from forkpoint.ports import MARK_BYTES, Commit, Journal, RunFilter, RunRow
-from forkpoint.runtime.checkpoints import Frozen, thawed, unfreeze
+from forkpoint.runtime.checkpoints import Frozen, needs_all, thawed, unfreeze
 from forkpoint.runtime.writing import PayloadCodec, S, Writer
 from forkpoint.state import RunState
 
@@ -241,6 +241,8 @@ class Reader:
                 decoded = decode_commit(commit, stretch.run, digest, self._writer.codec)
                 digest = commit.digest
                 part = _between(decoded, start, stretch.upto)
+                if part and state is not None and needs_all(state, part[0]):
+                    state = await self.thaw(Loaded(state=state, digest=digest, frozen=frozen, tip=run))
                 if part:
                     state, digest = fold(part, state), part[-1].digest
         if state is None:
