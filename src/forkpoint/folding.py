@@ -133,10 +133,10 @@ def _requested(state: RunState, seq: int, at_ms: int, effect: Effect) -> RunStat
             part = _call_part(state, effect)
             asked = None if effect.arguments is not None or effect.aside else part
             opened = Open(seq=seq, effect=effect, name=effect.tool, call=part.id, asked=asked)
-            batch = tuple(
+            batch = [
                 Slot(slot.call, slot.name, seq) if i == effect.call else slot for i, slot in enumerate(state.batch)
-            )
-            return replace(state, seq=seq, at_ms=at_ms, batch=batch, effects={**state.effects, seq: opened})
+            ]
+            return replace(state, seq=seq, at_ms=at_ms, batch=tuple(batch), effects={**state.effects, seq: opened})
         case StepCall():
             opened = Open(seq=seq, effect=effect, name=effect.name)
             return replace(state, seq=seq, at_ms=at_ms, effects={**state.effects, seq: opened})
@@ -152,9 +152,9 @@ def _call_part(state: RunState, effect: ToolCall) -> CallPart:
 def _shown(state: RunState, seq: int, at_ms: int, effect: ModelCall, opened: Open) -> RunState:
     """The model is asked: what its request adds has found its final place."""
     known = {entry.seq: entry for entry in state.inputs}
-    literal_for = []
+    effects, literal_for = dict(state.effects), []
     for slot in state.batch:
-        answered = state.effects.get(slot.effect)
+        answered = effects.pop(slot.effect, None)
         if answered is not None and answered.answer_seq and answered.answer is not None:
             known[answered.answer_seq] = Entry(answered.answer_seq, 0, slot.effect, answered.answer)
         else:
@@ -167,8 +167,6 @@ def _shown(state: RunState, seq: int, at_ms: int, effect: ModelCall, opened: Ope
             index += 1
             of = literal_for[index - 1] if index <= len(literal_for) else 0
             transcript = transcript.append(Entry(seq, index, max(of, 0), item))
-    done = {slot.effect for slot in state.batch}
-    effects = {key: value for key, value in state.effects.items() if key not in done}
     effects[seq] = opened
     return replace(
         state,
@@ -221,29 +219,43 @@ def _files_after(files: FilesSeen, dispatched: Open) -> FilesSeen:
 
 def _settled(state: RunState, seq: int, at_ms: int, event: EffectSettled) -> RunState:
     opened = state.effects[event.effect]
-    state = replace(state, seq=seq, at_ms=at_ms, spent=_spend(state.spent, opened, event))
-    if event.source is not None:
-        state = replace(state, sources=state.sources | {event.source})
+    left = _left(opened, seq, event)
+    effects = dict(state.effects)
+    if left is None:
+        del effects[opened.seq]
+    else:
+        effects[opened.seq] = left
+    state = replace(
+        state,
+        seq=seq,
+        at_ms=at_ms,
+        effects=effects,
+        spent=_spend(state.spent, opened, event),
+        sources=state.sources if event.source is None else state.sources | {event.source},
+    )
+    if left is None:
+        return rest(_answered(state, seq, opened, event))
+    if left.phase == "unknown":
+        return replace(state, doubts={**state.doubts, opened.seq: Doubt(name=opened.name)})
+    return rest(state) if state.interrupting and left.phase == "settled" else state
+
+
+def _left(opened: Open, seq: int, event: EffectSettled) -> Open | None:
+    """What an attempt that ended leaves of its effect: nothing of a model call that has ended for good."""
     if event.then != "final":
         phase: Phase = "retry" if event.then == "retry" else "probe"
-        again = replace(opened, phase=phase, outcome=event.outcome, retry_at_ms=event.retry_at_ms or 0)
-        return replace(state, effects=_with(state, again))
+        return replace(opened, phase=phase, outcome=event.outcome, retry_at_ms=event.retry_at_ms or 0)
     if isinstance(opened.effect, ModelCall):
-        return rest(_answered(state, seq, opened, event))
+        return None
     if isinstance(event.outcome, Unknown):
-        unknown = replace(opened, phase="unknown", outcome=event.outcome)
-        doubts = {**state.doubts, opened.seq: Doubt(name=opened.name)}
-        return replace(state, effects=_with(state, unknown), doubts=doubts)
-    plain = isinstance(event.outcome, Succeeded)
-    done = replace(
+        return replace(opened, phase="unknown", outcome=event.outcome)
+    return replace(
         opened,
         phase="settled",
         outcome=event.outcome,
         answer=answers.told(opened.call, event.outcome),
-        answer_seq=seq if plain else 0,
+        answer_seq=seq if isinstance(event.outcome, Succeeded) else 0,
     )
-    state = replace(state, effects=_with(state, done))
-    return rest(state) if state.interrupting else state
 
 
 def _spend(spent: Spent, opened: Open, event: EffectSettled) -> Spent:
@@ -261,8 +273,6 @@ def _spend(spent: Spent, opened: Open, event: EffectSettled) -> Spent:
 def _answered(state: RunState, seq: int, opened: Open, event: EffectSettled) -> RunState:
     """A model call has ended for good."""
     assert isinstance(opened.effect, ModelCall)
-    effects = {key: value for key, value in state.effects.items() if key != opened.seq}
-    state = replace(state, effects=effects)
     outcome = event.outcome
     match outcome:
         case Succeeded():
@@ -283,18 +293,16 @@ def _answered(state: RunState, seq: int, opened: Open, event: EffectSettled) -> 
 
 
 def _responded(state: RunState, seq: int, event: EffectSettled, message: Message) -> RunState:
-    calls = message.calls
-    tokens = event.usage.input_tokens if event.usage else state.context_tokens
-    state = replace(
+    calls, fate = message.calls, -1 if state.interrupting else 0
+    return replace(
         state,
         step=state.step + 1,
         transcript=state.transcript.append(Entry(seq, 0, 0, message)),
-        context_tokens=tokens,
+        context_tokens=event.usage.input_tokens if event.usage else state.context_tokens,
+        batch=tuple([Slot(part.id, part.name, fate) for part in calls]) if calls else state.batch,
+        active=state.active and bool(calls),
+        output=state.output if calls else message.text,
     )
-    if calls:
-        fate = -1 if state.interrupting else 0
-        return replace(state, batch=tuple(Slot(part.id, part.name, fate) for part in calls))
-    return replace(state, active=False, output=message.text)
 
 
 def _resolved(state: RunState, event: EffectResolved) -> RunState:

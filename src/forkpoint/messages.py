@@ -105,7 +105,7 @@ class Message(Holder, frozen=True, kw_only=True, tag=False):
     @property
     def calls(self) -> tuple[CallPart, ...]:
         """The tools it asks for, in order."""
-        return tuple(part for part in self.parts if isinstance(part, CallPart))
+        return tuple([part for part in self.parts if isinstance(part, CallPart)])
 
 
 class Usage(Word, frozen=True, kw_only=True, tag=False, rename=_USAGE_NAMES):

@@ -78,9 +78,10 @@ def _falls_due(state: "RunState") -> bool:
 
 def waits(state: "RunState") -> tuple[Wait, ...]:
     """The decisions that the run needs, in the order in which they came up."""
-    resting = (opened for opened in state.effects.values() if opened.phase not in _MOVING)
-    found = [wait for opened in resting if (wait := _wait(opened)) is not None]
-    found += [_contradiction(key, doubt) for key, doubt in state.doubts.items() if doubt.contradiction is not None]
+    opens = state.effects.values()
+    found = [wait for opened in opens if opened.phase not in _MOVING and (wait := _wait(opened)) is not None]
+    if state.doubts:
+        found += [_contradiction(key, doubt) for key, doubt in state.doubts.items() if doubt.contradiction is not None]
     return tuple(sorted(found, key=lambda wait: wait.effect)) if found else ()
 
 
@@ -110,16 +111,14 @@ def due(state: "RunState", now_ms: int) -> Due:
     """What a performer may do now. Nothing in a run that is stopped, paused or at rest."""
     if state.stopped or state.paused is not None or not (state.active or state.interrupting):
         return Due(snapshot=None if state.workspace is None else _snapshot(state, ()))
-    dispatch, probe, wake, settled = [], [], [], True
-    for key, opened in state.effects.items():
-        if opened.phase == "settled":
-            continue
-        settled = False
+    dispatch, probe, wake = [], [], []
+    unsettled = [opened for opened in state.effects.values() if opened.phase != "settled"]
+    for opened in unsettled:
         match act(opened, now_ms):
             case Act.DISPATCH:
-                dispatch.append(key)
+                dispatch.append(opened.seq)
             case Act.PROBE:
-                probe.append(key)
+                probe.append(opened.seq)
             case Act.LATER:
                 wake.append(opened.retry_at_ms)
             case _:
@@ -134,7 +133,7 @@ def due(state: "RunState", now_ms: int) -> Due:
         dispatch=tuple(dispatch),
         probe=tuple(probe),
         plan=plan,
-        ask=settled and not plan and snapshot is None and not _contradicted(state),
+        ask=not unsettled and not plan and snapshot is None and not _contradicted(state),
         snapshot=snapshot,
         wake_at_ms=min(wake, default=None),
     )
@@ -158,7 +157,7 @@ def _snapshot(state: "RunState", dispatch: Sequence[int]) -> WhySnapshot | None:
 
 def unplanned(state: "RunState") -> bool:
     """Whether a call of the last message has become no effect yet."""
-    return any(slot.effect == 0 and slot.answer is None for slot in state.batch)
+    return bool(state.batch) and any(slot.effect == 0 and slot.answer is None for slot in state.batch)
 
 
 def _contradicted(state: "RunState") -> bool:

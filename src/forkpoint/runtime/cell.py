@@ -13,7 +13,7 @@ from forkpoint.commands import Answer, AnyCommand, Found, Late, Resolve, Send, S
 from forkpoint.decide import decide
 from forkpoint.effects import ToolCall
 from forkpoint.errors import ForkpointError, JournalConflict
-from forkpoint.events import EffectRequested, Event, RecordedEvent, needs_lease
+from forkpoint.events import EffectRequested, RecordedEvent, needs_lease
 from forkpoint.folding import fold
 from forkpoint.messages import CallPart
 from forkpoint.ports import Append, Clock, Journal, Lease
@@ -26,6 +26,9 @@ from forkpoint.status import summary
 
 OUTSIDE = (Settle, Found, Late, Send, Answer, Resolve)
 """Commands that carry what a model, a tool or a person said."""
+
+HELD = (CallPart, ToolCall)
+"""What holds the arguments of a tool call as the model made it."""
 
 
 class Edge(Struct, frozen=True, kw_only=True):
@@ -95,12 +98,13 @@ class Cell:
                 draft = self._drafted(commands)
                 if not draft.recorded:
                     return ()
+                append = self._append(draft, lease)
                 try:
-                    await self.edge.journal.append(self._append(draft, lease))
+                    await self.edge.journal.append(append)
                 except JournalConflict:
                     await self._read_on()
                     continue
-                self._believe(draft)
+                self._believe(draft, anchored=append.checkpoint is not None)
                 return tuple(draft.recorded)
 
     def _drafted(self, commands: Sequence[AnyCommand]) -> Draft:
@@ -113,54 +117,47 @@ class Cell:
         return self._draft(commands, careful=True) if self.edge.writer.needs_care(draft) else draft
 
     def _draft(self, commands: Sequence[AnyCommand], *, careful: bool) -> Draft:
-        state = self.state
+        state, writer = self.state, self.edge.writer
         now_ms = max(self.edge.clock.now_ms(), state.at_ms)
         draft = Draft(run=state.run, state=state, after=state.seq, digest=self.digest, at_ms=now_ms, careful=careful)
         for command in commands:
-            assert draft.state is not None
             if careful and isinstance(command, OUTSIDE):
-                command = self.edge.writer.from_outside(command)  # noqa: PLW2901
-            for event in decide(draft.state, command, now_ms):
-                self.edge.writer.add(draft, event)
+                command = writer.from_outside(command)  # noqa: PLW2901
+            for event in decide(state, command, now_ms):
+                state = writer.add(draft, event)
         return draft
 
     def _append(self, draft: Draft, lease: Lease | None) -> Append:
-        assert draft.state is not None
-        now_ms = draft.at_ms
+        state = draft.state
+        assert state is not None
         return Append(
             run=self.run,
             after=draft.after,
             before=draft.before,
             commit=draft.commit(self.edge.writer.codec),
-            summary=summary(draft.state),
+            summary=summary(state),
             blobs=draft.blobs,
             refs=draft.refs,
             calls=calls_of(draft),
-            checkpoint=self._checkpoint(draft),
+            checkpoint=freeze(state, draft.digest, self._anchor) if self._wants_checkpoint(state) else None,
             lease=None
             if lease is None
-            else Lease(run=lease.run, owner=lease.owner, epoch=lease.epoch, until_ms=now_ms + self.edge.lease_ms),
+            else Lease(run=lease.run, owner=lease.owner, epoch=lease.epoch, until_ms=draft.at_ms + self.edge.lease_ms),
             leased=lease is not None or any(needs_lease(recorded.event) for recorded in draft.recorded),
         )
-
-    def _checkpoint(self, draft: Draft) -> bytes | None:
-        state = draft.state
-        assert state is not None
-        return freeze(state, draft.digest, self._anchor) if self._wants_checkpoint(state) else None
 
     def _wants_checkpoint(self, state: RunState) -> bool:
         due = state.seq - self._checkpoint_seq >= EVERY
         return due and not state.transcript.cold and freezable(state)
 
-    def _believe(self, draft: Draft) -> None:
-        before = self.state
-        assert draft.state is not None
-        if self._wants_checkpoint(draft.state):
-            self._anchor = Anchor(self.run, draft.state.seq, draft.state.transcript.entries)
-            self._checkpoint_seq = draft.state.seq
-        self._state, self.digest = draft.state, draft.digest
-        if before.seq != draft.state.seq:
-            self._tell()
+    def _believe(self, draft: Draft, *, anchored: bool) -> None:
+        state = draft.state
+        assert state is not None
+        if anchored:
+            self._anchor = Anchor(self.run, state.seq, state.transcript.entries)
+            self._checkpoint_seq = state.seq
+        self._state, self.digest = state, draft.digest
+        self._tell()
 
     async def _read_on(self) -> None:
         if self._state is None:
@@ -186,12 +183,11 @@ class Cell:
 
 def calls_of(draft: Draft) -> list[tuple[str, int]]:
     """The provider's call ids that the draft's tool calls answer to, each with its effect."""
-    found = []
+    assert draft.state is not None
+    effects, found = draft.state.effects, []
     for recorded in draft.recorded:
-        event: Event = recorded.event
-        if isinstance(event, EffectRequested) and isinstance(event.effect, ToolCall):
-            assert draft.state is not None
-            opened = draft.state.effects.get(recorded.seq)
-            if opened is not None and isinstance(opened.holder, CallPart | ToolCall):
+        if isinstance(recorded.event, EffectRequested):
+            opened = effects.get(recorded.seq)
+            if opened is not None and isinstance(opened.holder, HELD):
                 found.append((opened.call, recorded.seq))
     return found

@@ -10,7 +10,7 @@ on record as dispatched, and are lost likewise.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 
 from forkpoint.commands import Advance, AnyCommand, Captured, Found, Late, Plan, Recover, Settle
 from forkpoint.effects import ModelCall
@@ -51,7 +51,7 @@ class Performer:
         self._bench = bench
         self._planner = planner
         self._lease = lease
-        self._by = lease.owner.rpartition("-")[2]
+        self._advance = Advance(by=lease.owner.rpartition("-")[2])
         self._grace_s = grace_s
         self._controls: dict[int, Control] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -131,16 +131,17 @@ class Performer:
         The first of it is returned for the caller to go on with, in the same task: a step of one call after another
         needs no new task. The rest have one each.
         """
-        advance = () if self._closing else (Advance(by=self._by),)
+        advance = () if self._closing else (self._advance,)
         events = await self._submit(*commands, *advance)
         if _unplanned(self._cell.state) and not self._closing:
             events += await self._plan()
         if self._cell.state.workspace is not None:
             events += await self._see_files()
-        ready = [*self._dispatched(events), *self._to_probe()]
+        state = self._cell.state
+        ready = self._taken(state, events)
         for opened in ready[1:]:
             self._spawn(opened)
-        if self._cell.state.interrupting or self._cell.state.stopped:
+        if state.interrupting or state.stopped:
             self._signal_all()
         return ready[0] if ready else None
 
@@ -155,7 +156,7 @@ class Performer:
             self._seeing = True
             try:
                 taken = await capture(self._bench.workspace, self._cell.state, why)
-                events += await self._submit(Captured(taken=taken), Advance(by=self._by))
+                events += await self._submit(Captured(taken=taken), self._advance)
             finally:
                 self._seeing = False
         return events
@@ -187,24 +188,22 @@ class Performer:
         plans = await self._planner.plans(state, calls)
         if self._cell.state is not state:
             return ()
-        return await self._submit(Plan(plans=plans), Advance(by=self._by))
+        return await self._submit(Plan(plans=plans), self._advance)
 
-    def _dispatched(self, events: Iterable[RecordedEvent]) -> Iterator[Open]:
-        effects = self._cell.state.effects
+    def _taken(self, state: RunState, events: Iterable[RecordedEvent]) -> list[Open]:
+        """What ``events`` dispatched and what is to be probed, unless it is in flight here; from now on it is."""
+        controls, taken = self._controls, []
         for recorded in events:
             if isinstance(recorded.event, EffectDispatched):
-                opened = effects.get(recorded.event.effect)
-                if opened is not None and opened.phase == "dispatched" and opened.seq not in self._controls:
-                    yield self._taken(opened)
-
-    def _to_probe(self) -> Iterator[Open]:
-        for key, opened in self._cell.state.effects.items():
-            if opened.phase == "probe" and key not in self._controls and not self._closing:
-                yield self._taken(opened)
-
-    def _taken(self, opened: Open) -> Open:
-        self._controls[opened.seq] = Control(self._cell.edge.clock, self._grace_s)
-        return opened
+                found = state.effects.get(recorded.event.effect)
+                if found is not None and found.phase == "dispatched" and found.seq not in controls:
+                    taken.append(found)
+        if not self._closing:
+            opens = state.effects.values()
+            taken += [opened for opened in opens if opened.phase == "probe" and opened.seq not in controls]
+        for opened in taken:
+            controls[opened.seq] = Control(self._cell.edge.clock, self._grace_s)
+        return taken
 
     def _spawn(self, opened: Open | None) -> None:
         """Perform ``opened``, and what follows from it, in a task of its own."""
@@ -240,7 +239,7 @@ class Performer:
     async def _perform(self, opened: Open, control: Control) -> Open | None:
         control.abandoned = lambda: self._abandon(opened, control)
         await self._still_ours()
-        perform = ask_model if _is_model(opened) else call_tool
+        perform = ask_model if isinstance(opened.effect, ModelCall) else call_tool
         settle = await perform(self._bench, self._cell.state, opened, control)
         if not control.finish():
             await self._late(settle)
@@ -250,8 +249,7 @@ class Performer:
 
     def _leave_open(self, settle: Settle, control: Control) -> bool:
         """Whether this outcome only says that this process is closing: recovery knows better what to do."""
-        told = isinstance(settle.outcome, Succeeded | Failed)
-        return self._closing and control.why == "cancelled" and not told
+        return self._closing and control.why == "cancelled" and not isinstance(settle.outcome, Succeeded | Failed)
 
     async def _probe(self, opened: Open, control: Control) -> Open | None:
         control.abandoned = lambda: self._give_up_probe(opened, control)
@@ -303,7 +301,7 @@ class Performer:
         """Append an outcome, with the plans of the calls that a model's message asks for."""
         self._controls.pop(opened.seq, None)
         outcome = settle.outcome
-        if _is_step(opened) and isinstance(outcome, Succeeded) and outcome.message is not None:
+        if isinstance(outcome, Succeeded) and outcome.message is not None and _is_step(opened):
             message = self._cell.edge.writer.from_outside(outcome.message)
             if calls := message.calls:
                 plans = await self._planner.plans(self._cell.state, calls)
@@ -397,10 +395,6 @@ class Performer:
 
 def _unplanned(state: RunState) -> bool:
     return unplanned(state) and due(state, state.at_ms).plan
-
-
-def _is_model(opened: Open) -> bool:
-    return isinstance(opened.effect, ModelCall)
 
 
 def _is_step(opened: Open) -> bool:

@@ -81,12 +81,13 @@ class Draft:
         """The draft as a commit, its body after the payload codec."""
         assert self.state is not None
         body = self.body()
-        marks = b"".join([*(event.digest[:MARK_BYTES] for event in self.recorded[:-1]), self.digest])
+        marks = [recorded.digest[:MARK_BYTES] for recorded in self.recorded]
+        marks[-1] = self.digest
         return Commit(
             first=self.after + 1,
             at_ms=self.at_ms,
-            kinds=bytes([_NUMBER[type(event.event)] for event in self.recorded]),
-            marks=marks,
+            kinds=bytes([_NUMBER[type(recorded.event)] for recorded in self.recorded]),
+            marks=b"".join(marks),
             body=codec.encode(body) if codec else body,
             step=self.state.step,
             turn=self.state.turn,
@@ -130,12 +131,11 @@ class Writer:
             plain = self._secrets.mask_written(plain)
         return msgspec.convert(plain, type(event))
 
-    def add(self, draft: Draft, event: Event) -> None:
-        """Put ``event`` into ``draft``, as it will be stored, and fold it."""
-        line = encode_event(event)
+    def add(self, draft: Draft, event: Event) -> RunState:
+        """Put ``event`` into ``draft``, as it will be stored, and fold it: the state after it."""
         if draft.careful or self._redact is not None:
             event = self._masked(event)
-            line = encode_event(event)
+        line = encode_event(event)
         if len(line) > LARGE_BYTES:
             if not draft.careful and self._occurs_in(line):
                 draft.suspect = True
@@ -143,12 +143,14 @@ class Writer:
             line = encode_event(event)
             draft.blobs.update({name: self._stored(data) for name, data in blobs.items()})
             draft.refs += refs(event)
+        run, at_ms = draft.run, draft.at_ms
         seq = draft.after + len(draft.recorded) + 1
-        draft.digest = event_digest(draft.digest, draft.run, seq, draft.at_ms, line)
-        recorded = RecordedEvent(draft.run, seq, draft.at_ms, draft.digest, event)
+        draft.digest = event_digest(draft.digest, run, seq, at_ms, line)
+        recorded = RecordedEvent(run, seq, at_ms, draft.digest, event)
         draft.recorded.append(recorded)
         draft.lines.append(line)
-        draft.state = evolve(draft.state, recorded)
+        draft.state = state = evolve(draft.state, recorded)
+        return state
 
     def _stored(self, data: bytes) -> bytes:
         return self.codec.encode(data) if self.codec else data
