@@ -26,6 +26,9 @@ from forkpoint.workspace.recorder import DEFAULT_KEEP_TURNS
 
 LEASE_S = 30.0
 
+_BESIDE = ("", "-wal", "-shm", "-journal", "-owners")
+"""What a journal in a file consists of, by the endings of its path."""
+
 
 def connect(
     store: str | Path | Journal,
@@ -74,7 +77,8 @@ def _workspaces(journal: Journal, files: str | Path | Workspaces | None, keep_tu
         return files
     beside = getattr(journal, "path", None)
     folder = Path(files) if files is not None else None if beside is None else Path(f"{beside}-files")
-    return RunFolders(folder, keep_turns=keep_turns)
+    own = () if beside is None else tuple(Path(f"{beside}{ending}") for ending in _BESIDE)
+    return RunFolders(folder, own=own, keep_turns=keep_turns)
 
 
 def _finder(models: Callable[[str], Model] | Mapping[str, Model] | None) -> Callable[[str], Model]:

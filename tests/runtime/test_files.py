@@ -1,6 +1,7 @@
 """Files travel with a run: snapshots on its journal, rewinds of its own folder, forks with a folder of their own."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from forkpoint.errors import (
     ForkNoSuchPoint,
     SnapshotNotFound,
     SnapshotPruned,
+    SnapshotStoreFailed,
     WorkspaceInUse,
     WorkspaceNone,
     WorkspaceRefused,
@@ -24,6 +26,7 @@ from forkpoint.workspace.beside import RunFolders
 from forkpoint.workspace.port import Snapshot
 from forkpoint.workspace.recorder import WorkspaceRecorder
 from forkpoint.workspace.store import ContentStore
+from forkpoint.workspace.tree import File
 
 
 @fp.tool(idempotent=True)
@@ -568,6 +571,85 @@ def test_an_edit_while_a_person_decides_is_theirs(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
+def test_a_read_only_call_does_not_wait_for_a_snapshot(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        looked, waited = threading.Event(), list[bool]()
+
+        class Slow(RunFolders):
+            def __call__(self, run: str, root: str) -> WorkspaceRecorder:
+                recorder = super().__call__(run, root)
+                take = recorder.snapshot
+
+                def snapshot(**given: object) -> Snapshot:
+                    waited.append(looked.wait(10))
+                    return take(**given)  # type: ignore[arg-type]
+
+                recorder.snapshot = snapshot  # type: ignore[method-assign, assignment]
+                return recorder
+
+        @fp.tool(name="look", read_only=True)
+        async def look_at_once() -> str:
+            """Look."""
+            looked.set()
+            return "seen"
+
+        both = calls(call("write", id="w", name="a.txt", text="a"), call("look", id="l"))
+        agent = fp.Agent("coder", model=played(both), tools=[write, look_at_once])
+        runtime = runtime_on(None, agent, files=Slow(None))
+        run = await runtime.start("coder", "go", run_id="r", workspace=folder)
+        assert (await run.wait()).output == "done"
+        assert waited == [True, True]
+        assert [one.why for one in await snapshots(run)] == ["start", "after"]
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_many_turns_add_only_what_each_of_them_changed(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        for number in range(200):
+            (folder / f"f{number}.txt").write_text(f"{number}\n" * 50)
+        turns = 20
+        script = [
+            reply
+            for turn in range(turns)
+            for reply in (calls(call("write", id=f"w{turn}", name="f7.txt", text=f"turn {turn}")), "over")
+        ]
+        files = RunFolders(None, keep_turns=None)
+        runtime = runtime_on(None, fp.Agent("coder", model=played(*script), tools=[write]), files=files)
+        run = await runtime.start("coder", "0", workspace=folder, run_id="r")
+        await run.wait()
+        store = files("r", str(folder)).store
+        before = len(store.digests())
+        for turn in range(1, turns):
+            await run.send(f"{turn}")
+            await run.wait()
+        # A turn adds one file, one folder (the root), and the name of the tree.
+        assert len(store.digests()) - before == 3 * (turns - 1)
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_a_run_is_not_begun_where_nothing_can_be_captured(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        (tmp_path / "contents").write_text("a file in the place of the folder for contents")
+        agent = fp.Agent("coder", model=played("hello"), tools=[write])
+        runtime = runtime_on(None, agent, files=tmp_path / "contents")
+        with pytest.raises(SnapshotStoreFailed):
+            await runtime.start("coder", "go", run_id="r", workspace=folder)
+        assert (await runtime.runs()).rows == ()
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
 def test_what_a_call_wrote_after_it_was_given_up_is_put_back_only_by_force(tmp_path: Path) -> None:
     async def scene() -> None:
         folder = tmp_path / "work"
@@ -623,5 +705,31 @@ def test_the_snapshots_of_a_run_go_with_it_unless_a_fork_shares_them(tmp_path: P
         store.close()
         assert files_in(folder) == before
         await runtime.close()
+
+    asyncio.run(scene())
+
+
+def test_a_journal_that_lies_in_the_workspace_is_neither_snapshot_nor_rewound(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        agent = fp.Agent("coder", model=played(*SCRIPT), tools=[write, remove, look])
+        runtime = fp.connect(folder / "runs.db", agents=[agent])
+        run = await runtime.start("coder", "first", run_id="r", workspace=folder)
+        await run.wait()
+        await run.send("second")
+        await run.wait()
+        assert [path for path, entry in await run.workspace.files() if isinstance(entry, File)] == [
+            b"a.txt",
+            b"b/c.txt",
+        ]
+        assert [event.outside for _, event in await run.workspace.snapshots() if event.outside] == []
+        before = len(await run.history())
+        done = await run.workspace.rewind(turn=1, force=True, confirm_deletes=True)
+        assert [change.shown for change in done.put_back] == ["a.txt", "b", "b/c.txt", "kept.txt"]
+        await runtime.close()
+        again = fp.connect(folder / "runs.db", agents=[agent])
+        assert len(await (await again.open("r")).history()) == before + 1
+        await again.close()
 
     asyncio.run(scene())

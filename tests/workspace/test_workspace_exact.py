@@ -334,3 +334,23 @@ def test_the_store_inside_the_workspace_is_passed_over(place: Place, hands: Fold
         assert hands.read(b"a") == b"1"
         assert hands.read(b".forkpoint/runs.db") == b"journal grew"
         assert recorder.snapshot(by="outside").tree == start.tree
+
+
+def test_a_callers_own_files_in_the_workspace_are_passed_over_also_when_they_come_and_go(
+    place: Place, hands: FolderHands
+) -> None:
+    hands.write(b"a", b"1")
+    hands.write(b"runs.db", b"journal")
+    own = (place.root / "runs.db", place.root / "runs.db-wal")
+    with place.recorder(own=own) as recorder:
+        start = recorder.snapshot(by="outside")
+        assert [(n.path, n.reason) for n in start.not_held] == [(b"runs.db", "store")]
+        hands.write(b"a", b"2")
+        hands.write(b"runs.db", b"journal grew")
+        hands.write(b"runs.db-wal", b"new")
+        assert [c.path for c in recorder.snapshot().changes] == [b"a"]
+        done = recorder.rewind(start.tree, force=True)
+        assert [c.path for c in done.put_back] == [b"a"]
+        assert (hands.read(b"runs.db"), hands.read(b"runs.db-wal")) == (b"journal grew", b"new")
+        hands.remove(b"runs.db-wal")
+        assert recorder.snapshot(by="outside").changes == ()

@@ -240,6 +240,10 @@ def test_a_folder_that_can_not_be_a_workspace_is_refused(tmp_path: Path, monkeyp
     for root in ("/", home, home.parent, tmp_path / "link", tmp_path / "none", tmp_path / "file", ""):
         with pytest.raises(WorkspaceRefused):
             WorkspaceRecorder(root, tmp_path / "store")
+    (tmp_path / "store" / "inside").mkdir()
+    for root in (tmp_path / "store", tmp_path / "store" / "inside"):
+        with pytest.raises(WorkspaceRefused, match="store of snapshots"):
+            WorkspaceRecorder(root, tmp_path / "store")
 
 
 def test_the_store_is_for_its_owner_only(place: Place, hands: FolderHands) -> None:

@@ -13,11 +13,15 @@ from forkpoint.workspace.store import ContentStore
 class RunFolders:
     """Gives each run its workspace, and closes them all.
 
-    ``folder`` holds the contents; a temporary one, gone with ``close``, if it is ``None``.
+    ``folder`` holds the contents; a temporary one, gone with ``close``, if it is ``None``. ``own`` are the journal's
+    paths: they may lie in a workspace, and are never snapshot nor rewound.
     """
 
-    def __init__(self, folder: Path | None, *, keep_turns: int | None = DEFAULT_KEEP_TURNS) -> None:
+    def __init__(
+        self, folder: Path | None, *, own: Sequence[Path] = (), keep_turns: int | None = DEFAULT_KEEP_TURNS
+    ) -> None:
         self._folder = folder
+        self._own = tuple(own)
         self._keep_turns = keep_turns
         self._store: ContentStore | None = None
         self._recorders: dict[tuple[str, str], WorkspaceRecorder] = {}
@@ -27,7 +31,7 @@ class RunFolders:
         """The workspace of ``run`` over the folder ``root``. Raises ``workspace.refused`` and ``snapshot.store-*``."""
         recorder = self._recorders.get((run, root))
         if recorder is None:
-            recorder = WorkspaceRecorder(root, self._contents(), owner=run, keep_turns=self._keep_turns)
+            recorder = self._recorder(run, root)
             self._recorders[run, root] = recorder
         return recorder
 
@@ -35,7 +39,12 @@ class RunFolders:
         """The workspace of ``run`` for looking at what is stored of it, also when its folder is gone."""
         if (run, root) in self._recorders:
             return self._recorders[run, root]
-        return WorkspaceRecorder(root, self._contents(), owner=run, keep_turns=self._keep_turns, may_be_gone=True)
+        return self._recorder(run, root, may_be_gone=True)
+
+    def _recorder(self, run: str, root: str, *, may_be_gone: bool = False) -> WorkspaceRecorder:
+        return WorkspaceRecorder(
+            root, self._contents(), owner=run, keep_turns=self._keep_turns, own=self._own, may_be_gone=may_be_gone
+        )
 
     def forget(self, runs: Sequence[str]) -> None:
         """Give up the snapshots of ``runs``, with the bytes that nothing else needs."""

@@ -47,17 +47,22 @@ _GIT_HELD = frozenset({b"HEAD", b"index", b"config", b"packed-refs", b"refs"})
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What a capture holds: the ignore rules, bulk folders, the size limit, and what is our own."""
+    """What a capture holds: the ignore rules, bulk folders, the size limit, and what is our own.
+
+    ``own`` are folders by device and inode, ``own_paths`` paths below the root: a journal's files come and go.
+    """
 
     ignore: Ignore = Ignore()
     ignore_source: bytes = b""
     bulk: frozenset[bytes] = BULK_FOLDERS
     max_file_bytes: int = DEFAULT_MAX_FILE_BYTES
     own: frozenset[tuple[int, int]] = frozenset()
+    own_paths: frozenset[bytes] = frozenset()
 
     def digest(self) -> bytes:
         """Names these rules; a memo made under others is of no use."""
-        parts = (self.ignore_source, sorted(self.bulk), self.max_file_bytes, sorted(self.own))
+        own = (sorted(self.own), sorted(self.own_paths))
+        parts = (self.ignore_source, sorted(self.bulk), self.max_file_bytes, own)
         return digest_of(msgspec.msgpack.encode(parts))
 
 
@@ -268,6 +273,8 @@ class Capture:
         """The note for what is not looked into at all, or ``None``."""
         is_folder = stat.S_ISDIR(status.st_mode)
         if (status.st_dev, status.st_ino) in self._rules.own or (is_folder and name == b".forkpoint"):
+            return Unheld("store")
+        if self._rules.own_paths and join(frame.path, name) in self._rules.own_paths:
             return Unheld("store")
         if is_folder and status.st_dev != self._device:
             return Unheld("mount")

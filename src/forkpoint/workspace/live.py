@@ -46,7 +46,9 @@ class LiveFolder:
         require_folder_handles()
         self.path = _checked_root(root, may_be_gone=may_be_gone)
         self.disk, self._bulk, self._max, self._parallel = disk, bulk, max_file_bytes, threads
-        self._own = tuple(Path(path) for path in own)
+        self._own = tuple(Path(path).parent.resolve() / Path(path).name for path in own)
+        if any(path == self.path or path in self.path.parents for path in self._own):
+            raise WorkspaceRefused(root=str(self.path), problem="it is the store of snapshots, or lies in it")
         self._clock_ns = clock_ns
         self.memo: RootMemo | None = None
         self._memo_tried = False
@@ -186,13 +188,17 @@ class LiveFolder:
                 status = path.stat()
             except OSError:
                 continue
-            own.add((status.st_dev, status.st_ino))
+            if stat.S_ISDIR(status.st_mode):
+                own.add((status.st_dev, status.st_ino))
         return Rules(
             ignore=ignore,
             ignore_source=source,
             bulk=self._bulk,
             max_file_bytes=self._max,
             own=frozenset(own),
+            own_paths=frozenset(
+                os.fsencode(path.relative_to(self.path)) for path in self._own if path.is_relative_to(self.path)
+            ),
         )
 
     def _ignore_source(self, handle: int) -> bytes:

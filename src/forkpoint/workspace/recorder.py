@@ -34,7 +34,7 @@ class WorkspaceRecorder:
     parallel when there is much to read (0: none beside the caller's). With ``may_be_gone`` the
     folder need not be there any more: what is stored of it can still be looked at and copied.
 
-    Raises ``workspace.refused`` for ``/``, a home folder or no folder.
+    Raises ``workspace.refused`` for ``/``, a home folder, no folder, and a store or a folder in one.
     """
 
     def __init__(

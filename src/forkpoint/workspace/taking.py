@@ -15,6 +15,7 @@ from forkpoint.workspace.tree import (
     Change,
     Folder,
     TreeId,
+    Unheld,
     differences,
     digest_in,
     digest_of,
@@ -119,7 +120,8 @@ class Taking:
     def _changes_since(self, last: SnapshotEntry | None, root: Folder, tree: TreeId) -> tuple[Change, ...]:
         if last is None or last.tree == tree:
             return ()
-        return tuple(differences(self.store.entries, self.tree(last.tree), root))
+        found = differences(self.store.entries, self.tree(last.tree), root)
+        return tuple(change for change in found if not _is_own(change))
 
     def _retain(self, last: SnapshotEntry | None, turn: int) -> None:
         if self._keep_turns is not None and last is not None and turn > last.turn:
@@ -135,3 +137,11 @@ class Taking:
         if stored * 5 >= cap * 4:
             notices.append(f"the store holds {stored} of at most {cap} bytes; prune, or raise the cap")
         return tuple(notices)
+
+
+def _is_own(change: Change) -> bool:
+    """Whether only our own store came or went: nobody changed anything."""
+    return all(side is None or side == _OWN for side in (change.before, change.after))
+
+
+_OWN = Unheld("store")
