@@ -12,8 +12,10 @@ from forkpoint.errors import (
     AnswerNotAwaited,
     ApprovalDecidedAlready,
     ApprovalOfOtherArguments,
+    EffectAlreadyResolved,
     EffectNotFound,
     EffectNotUnknown,
+    ForkAmbiguousCall,
     ForkBadPoint,
     ForkpointError,
     ToolGone,
@@ -68,8 +70,13 @@ async def test_an_effect_that_is_not_there_cannot_be_decided_about() -> None:
                 await run.resolve(odd, "occurred")
         async with refused(run, EffectNotUnknown):
             await run.resolve(effects["ask"], "occurred")
-        async with refused(run, EffectNotUnknown):
-            await run.resolve("no-such-call", "occurred")
+        for asked in (
+            run.resolve("no-such-call", "occurred"),
+            run.answer("no-such-call", 1),
+            run.approve("no-such-call"),
+        ):
+            async with refused(run, EffectNotFound):
+                await asked
 
 
 @live
@@ -91,6 +98,39 @@ async def test_an_approval_is_for_the_call_that_was_seen_and_decided_once() -> N
         await run.deny(effects["pay"], "too much")
         async with refused(run, ApprovalDecidedAlready):
             await run.approve(effects["pay"])
+
+
+@live
+async def test_a_call_id_that_two_open_calls_have_decides_about_neither() -> None:
+    twice = fp.Agent("clerk", model=played(calls(call("doubt", id="c1"), call("doubt", id="c1"))), tools=[doubt])
+    async with runtime_on(None, twice) as runtime:
+        run = await runtime.start("clerk", "go")
+        first, second = (wait.effect for wait in (await run.wait()).waits)
+        async with refused(run, ForkAmbiguousCall):
+            await run.resolve("c1", "occurred")
+        await run.resolve(first, "not_occurred")
+        async with refused(run, ForkAmbiguousCall):
+            await run.resolve("c1", "occurred")
+        await run.resolve(second, "occurred")
+        assert (await run.wait()).status == "idle"
+
+
+@live
+async def test_a_call_is_named_by_its_id_before_and_after_it_was_decided_about() -> None:
+    model = played(calls(call("pay", id="p1", cents=5), call("ask", id="q1", question="?"), call("doubt", id="d1")))
+    async with runtime_on(None, fp.Agent("clerk", model=model, tools=[pay, ask, doubt])) as runtime:
+        run = await runtime.start("clerk", "go")
+        await run.wait()
+        await run.deny("p1", "too much")
+        await run.answer("q1", "yes")
+        await run.resolve("d1", "occurred", output="done")
+        assert (await run.wait()).status == "idle"
+        head = await run.digest()
+        await run.deny("p1", "too much")
+        await run.resolve("d1", "occurred", output="done")
+        assert await run.digest() == head
+        async with refused(run, EffectAlreadyResolved):
+            await run.resolve("d1", "not_occurred")
 
 
 @live

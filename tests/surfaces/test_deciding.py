@@ -39,7 +39,7 @@ def test_approvals_are_given_refused_and_edited(typed: Typed) -> None:
     assert first["arguments"] == {"to": "eve", "body": "hi"} and first["status"] == "succeeded"
     assert second["status"] == "denied" and second["outcome"]["text"] == "not to bob"  # type: ignore[index]
     assert "not to bob" in typed("show", "letters").out
-    assert typed("approve", "letters", "m1", "--json").error["code"] == "approval.not-asked"
+    assert typed("approve", "letters", "m1", "--json").error["code"] == "approval.already-decided"
 
 
 def test_edited_arguments_that_do_not_fit_are_refused(typed: Typed) -> None:

@@ -98,23 +98,25 @@ class Run:
         return self._loop.call(lambda: self._run.send(input, key=key, actor=actor))
 
     def approve(
-        self, effect: int, *, arguments: Any = _NOTHING, digest: str | None = None, actor: str | None = None
+        self, effect: int | str, *, arguments: Any = _NOTHING, digest: str | None = None, actor: str | None = None
     ) -> None:
         """Allow a call that waits for approval, with other ``arguments`` if they are given.
 
-        ``digest`` (from its wait) binds the approval to the call as you saw it. Raises ``approval.not-asked``,
-        ``approval.other-arguments``, ``approval.already-decided`` or ``answer.unfit``.
+        The call is named by its effect or by the provider's call id. ``digest`` (from its wait) binds the approval to
+        the call as you saw it. Raises ``effect.not-found``, ``fork.ambiguous-call`` for an id that several such calls
+        have, ``approval.not-asked``, ``approval.other-arguments``, ``approval.already-decided`` or ``answer.unfit``.
         """
         return self._loop.call(lambda: self._run.approve(effect, arguments=arguments, digest=digest, actor=actor))
 
-    def deny(self, effect: int, reason: str = "", *, digest: str | None = None, actor: str | None = None) -> None:
+    def deny(self, effect: int | str, reason: str = "", *, digest: str | None = None, actor: str | None = None) -> None:
         """Forbid a call that waits for approval; the model is told ``reason``. Raises as ``approve`` does."""
         return self._loop.call(lambda: self._run.deny(effect, reason, digest=digest, actor=actor))
 
     def answer(self, effect: int | str, value: Any, *, actor: str | None = None) -> None:
         """Give the result of an external tool's call, named by its effect or by the provider's call id.
 
-        Raises ``answer.unfit`` if it does not fit the tool's result schema, or ``answer.not-awaited``.
+        Raises ``answer.unfit`` if it does not fit the tool's result schema, ``answer.not-awaited``, and as
+        ``approve`` does for a call that is not there or not the only one of its id.
         """
         return self._loop.call(lambda: self._run.answer(effect, value, actor=actor))
 
@@ -123,8 +125,8 @@ class Run:
     ) -> None:
         """Decide what became of an effect whose outcome is unknown; ``output`` is its verified result.
 
-        The same decision again changes nothing. Raises ``effect.already-resolved``, ``effect.not-unknown`` or
-        ``effect.not-found``.
+        The same decision again changes nothing. Raises ``effect.already-resolved``, ``effect.not-unknown``,
+        ``effect.not-found``, or ``fork.ambiguous-call`` for a call id that several such effects have.
         """
         return self._loop.call(lambda: self._run.resolve(effect, verdict, output=output, note=note, actor=actor))
 

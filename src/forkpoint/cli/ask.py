@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from forkpoint.cli.live import performed
 from forkpoint.cli.opening import full_id, runtime_for
 from forkpoint.cli.output import Told
-from forkpoint.errors import ApprovalNotAsked
 
 if TYPE_CHECKING:
     from forkpoint.runtime.run import Run
@@ -56,14 +55,3 @@ async def recorded(run: "Run", words: str) -> Told:
         yield from recorded_line(run.id, said, owned=owned(row), due=told.due)
 
     return Told(document=document, view=view)
-
-
-async def effect_number(run: "Run", name: str, then: Callable[[int], Awaitable[None]]) -> None:
-    """Do ``then`` to the effect that a number, or the call id of an open call, names."""
-    if name.isascii() and name.isdigit():
-        return await then(int(name))
-    state = await run.brief()
-    found = [key for key, opened in state.effects.items() if opened.call == name]
-    if not found:
-        raise ApprovalNotAsked(run=run.id, effect=0)
-    return await then(found[-1])

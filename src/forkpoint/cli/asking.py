@@ -127,13 +127,13 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Allow a call that waits for approval, as it is or with other arguments."""
-    from forkpoint.cli.ask import ask, effect_number
+    from forkpoint.cli.ask import ask
     from forkpoint.cli.typed import json_of
 
     given = {} if arguments is None else {"arguments": json_of(arguments, "--arguments")}
     work = ask(
         run,
-        lambda one: effect_number(one, effect, lambda seq: one.approve(seq, digest=digest, actor=actor, **given)),
+        lambda one: one.approve(effect, digest=digest, actor=actor, **given),
         f"effect {effect} is allowed{' with other arguments' if given else ''}",
         store=store,
         app=app,
@@ -160,11 +160,11 @@ def deny(
     as_json: AsJson = False,
 ) -> None:
     """Forbid a call that waits for approval."""
-    from forkpoint.cli.ask import ask, effect_number
+    from forkpoint.cli.ask import ask
 
     work = ask(
         run,
-        lambda one: effect_number(one, effect, lambda seq: one.deny(seq, reason, digest=digest, actor=actor)),
+        lambda one: one.deny(effect, reason, digest=digest, actor=actor),
         f"effect {effect} is denied",
         store=store,
         app=app,

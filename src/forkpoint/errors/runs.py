@@ -44,10 +44,10 @@ class EffectNotFound(ForkpointError):
     code = "effect.not-found"
     kind = "usage"
     says = "Run {run} has no effect {effect}; nothing was written"
-    why = "An effect is named by the number of the event that requested it, in the run that requested it."
+    why = "An effect is named by the number of the event that requested it, or by the provider's id of its call."
     fix = "List what waits for a decision with 'forkpoint waits', or look at the run with 'forkpoint show'."
     run: str
-    effect: int
+    effect: int | str
 
 
 class EffectAlreadyResolved(ForkpointError):

@@ -2,12 +2,13 @@
 
 from msgspec.structs import replace
 
-from forkpoint.errors import ForkAmbiguousCall
+from forkpoint.errors import EffectNotFound, ForkAmbiguousCall
 from forkpoint.events import RecordedEvent
 from forkpoint.folding import evolve
 from forkpoint.ids import AtSeq, AtStep, AtTurn, BeforeCall, Where
 from forkpoint.ports import Commit
 from forkpoint.runtime.reading import Loaded, Reader, Stretch
+from forkpoint.state import RunState
 from forkpoint.timetravel.moments import asks_model, missing_point, step_is_over, step_settles
 
 AHEAD = 16
@@ -52,6 +53,25 @@ async def calls_named(reader: Reader, run: str, call: str, *, upto: int) -> tupl
         own = await reader.journal.effects_of_call(stretch.run, call)
         effects += [effect for effect in own if stretch.after < effect <= stretch.upto]
     return tuple(effects)
+
+
+async def effect_named(reader: Reader, state: RunState, name: int | str) -> int:
+    """The effect that a number, its digits, or a provider's call id means in a run with that state.
+
+    Of several calls of one id it is the one that is still open. Raises ``effect.not-found``, and
+    ``fork.ambiguous-call`` where the id alone does not say which is meant: nobody decides about a guess.
+    """
+    if not isinstance(name, str):
+        return name
+    if name.isascii() and name.isdigit():
+        return int(name)
+    waiting = {effect for effect, opened in state.effects.items() if opened.call == name}
+    found = waiting or set(await calls_named(reader, state.run, name, upto=state.seq))
+    if not found:
+        raise EffectNotFound(run=state.run, effect=name)
+    if len(found) > 1:
+        raise ForkAmbiguousCall(call=name, effects=", ".join(str(effect) for effect in sorted(found)))
+    return found.pop()
 
 
 async def _before_call(reader: Reader, run: str, call: str) -> int | None:

@@ -19,7 +19,7 @@ from forkpoint.commands import (
 )
 from forkpoint.definition import Limits
 from forkpoint.effects import ModelCall
-from forkpoint.errors import AnswerUnfit, ApprovalNotAsked, EffectNotFound, EffectNotUnknown, RequestAltered
+from forkpoint.errors import AnswerUnfit, ApprovalNotAsked, EffectNotFound, RequestAltered
 from forkpoint.events import EffectRequested, EffectsPolicy, Pending, RecordedEvent
 from forkpoint.ids import AtStep, ForkPoint, Where
 from forkpoint.json_check import check_json
@@ -30,7 +30,7 @@ from forkpoint.runtime.cell import Cell
 from forkpoint.runtime.comparing import run_trajectory
 from forkpoint.runtime.files import RunFiles, folder_for_fork, folder_of
 from forkpoint.runtime.forking import fork
-from forkpoint.runtime.places import settled_step, stand
+from forkpoint.runtime.places import effect_named, settled_step, stand
 from forkpoint.runtime.progress import Inbox, Progress
 from forkpoint.runtime.reading import Outline
 from forkpoint.runtime.requests import Requests
@@ -160,23 +160,28 @@ class Run:
         await self._ask(Send(parts=parts_of(input), key=key, actor=actor))
 
     async def approve(
-        self, effect: int, *, arguments: Any = _NOTHING, digest: str | None = None, actor: str | None = None
+        self, effect: int | str, *, arguments: Any = _NOTHING, digest: str | None = None, actor: str | None = None
     ) -> None:
         """Allow a call that waits for approval, with other ``arguments`` if they are given.
 
-        ``digest`` (from its wait) binds the approval to the call as you saw it. Raises ``approval.not-asked``,
-        ``approval.other-arguments``, ``approval.already-decided`` or ``answer.unfit``.
+        The call is named by its effect or by the provider's call id. ``digest`` (from its wait) binds the approval to
+        the call as you saw it. Raises ``effect.not-found``, ``fork.ambiguous-call`` for an id that several such calls
+        have, ``approval.not-asked``, ``approval.other-arguments``, ``approval.already-decided`` or ``answer.unfit``.
         """
+        found = await self._effect_named(effect)
         if arguments is _NOTHING:
-            await self._ask(await self._decide(effect, "allowed", digest, actor))
+            await self._ask(await self._decide(found, "allowed", digest, actor))
             return
         edited = to_json(arguments)
-        await self._fits(effect, edited, "parameters")
-        await self._ask(await self._decide(effect, "edited", digest, actor, arguments=edited))
+        await self._fits(found, edited, "parameters")
+        await self._ask(await self._decide(found, "edited", digest, actor, arguments=edited))
 
-    async def deny(self, effect: int, reason: str = "", *, digest: str | None = None, actor: str | None = None) -> None:
+    async def deny(
+        self, effect: int | str, reason: str = "", *, digest: str | None = None, actor: str | None = None
+    ) -> None:
         """Forbid a call that waits for approval; the model is told ``reason``. Raises as ``approve`` does."""
-        await self._ask(await self._decide(effect, "denied", digest, actor, reason=reason))
+        found = await self._effect_named(effect)
+        await self._ask(await self._decide(found, "denied", digest, actor, reason=reason))
 
     async def _decide(self, effect: int, decision: Any, digest: str | None, actor: str | None, **more: Any) -> Decide:
         state = await self._known(effect)
@@ -189,7 +194,8 @@ class Run:
     async def answer(self, effect: int | str, value: Any, *, actor: str | None = None) -> None:
         """Give the result of an external tool's call, named by its effect or by the provider's call id.
 
-        Raises ``answer.unfit`` if it does not fit the tool's result schema, or ``answer.not-awaited``.
+        Raises ``answer.unfit`` if it does not fit the tool's result schema, ``answer.not-awaited``, and as
+        ``approve`` does for a call that is not there or not the only one of its id.
         """
         found = await self._effect_named(effect)
         given = to_json(value)
@@ -207,8 +213,8 @@ class Run:
     ) -> None:
         """Decide what became of an effect whose outcome is unknown; ``output`` is its verified result.
 
-        The same decision again changes nothing. Raises ``effect.already-resolved``, ``effect.not-unknown`` or
-        ``effect.not-found``.
+        The same decision again changes nothing. Raises ``effect.already-resolved``, ``effect.not-unknown``,
+        ``effect.not-found``, or ``fork.ambiguous-call`` for a call id that several such effects have.
         """
         found = await self._effect_named(effect)
         outcome = None if output is _NOTHING else Succeeded(value=to_json(output))
@@ -249,16 +255,10 @@ class Run:
         return state
 
     async def _effect_named(self, name: int | str) -> int:
-        """The effect that a number, digits, or a provider's call id that is waited for, names."""
-        if isinstance(name, int) or name.isdigit():
-            effect = int(name)
-            state = await self._known(effect)
-            return effect
-        state = await self._cell.refresh()
-        found = [key for key, opened in state.effects.items() if opened.call == name]
-        if not found:
-            raise EffectNotUnknown(run=self.id, effect=0)
-        return found[-1]
+        """The effect that a number, digits, or a provider's call id names. Raises as ``effect_named`` does."""
+        effect = await effect_named(self._edge.reader, await self._cell.refresh(), name)
+        await self._known(effect)
+        return effect
 
     async def _fits(self, effect: int, value: Any, side: str) -> None:
         """Hold ``value`` against the recorded schema of the effect's tool. Raises ``answer.unfit``."""
@@ -397,8 +397,12 @@ class Run:
                     yield recorded
                 if news:
                     continue
-                if not follow and (await self.row()).summary.status != "running":
-                    return
+                if not follow:
+                    row = await self.row()
+                    if row.head > seen:
+                        continue  # it came to rest after we looked: what it recorded last comes first
+                    if row.summary.status != "running":
+                        return
                 cancel = self._edge.clock.call_later(POLL_S, wake.set)
                 await wake.wait()
                 cancel()
