@@ -367,7 +367,7 @@ def _compacted(state: RunState, seq: int, at_ms: int, event: ContextCompacted) -
     if not event.replaced:
         return state
     transcript = state.transcript.summarised(Entry(seq, 1, 0, event.summary), event.replaced)
-    return replace(state, transcript=transcript, asked=len(transcript))
+    return replace(state, transcript=transcript, asked=len(transcript), summarised=True)
 
 
 def _continued(state: RunState, seq: int, at_ms: int, event: RunContinued) -> RunState:

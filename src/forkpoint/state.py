@@ -54,6 +54,7 @@ class RunState(Struct, frozen=True, kw_only=True):
     stopped: bool = False
     transcript: Transcript = field(default_factory=Transcript)
     asked: int = 0
+    summarised: bool = False
     batch: tuple[Slot, ...] = ()
     effects: Mapping[int, Open] = {}
     doubts: Mapping[int, Doubt] = {}

@@ -16,9 +16,10 @@ from forkpoint.errors import (
     PatchInvalid,
 )
 from forkpoint.messages import assistant, user
+from forkpoint.ports import ModelRequest
 from forkpoint.runtime.runtime import Runtime
 from forkpoint.stores.memory import MemoryJournal
-from forkpoint.testing.fakes import ScriptedModel, settle
+from forkpoint.testing.fakes import Reply, ScriptedModel, settle
 from forkpoint.transcript import first_problem
 
 
@@ -435,4 +436,39 @@ async def test_patched_assistant_calls_are_planned_in_the_child() -> None:
     await child.resume()
     assert results(await child.wait())[0] == 42
     assert world.looks == looks + 1
+    await runtime.close()
+
+
+@live
+async def test_a_call_that_a_summary_stands_for_cannot_be_given_another_result() -> None:
+    def script(request: ModelRequest) -> Reply:
+        if request.messages[-1].text.startswith("Summarise the conversation"):
+            return "we looked"
+        return calls(call("look", id=f"c{len(model.requests)}", number=1)) if len(model.requests) < 7 else "done"
+
+    model = ScriptedModel(script)
+    agent = fp.Agent(
+        "a", model=model, tools=World().agent().tools, compaction=fp.Compaction(after_tokens=10, keep_steps=2)
+    )
+    runtime = runtime_on(None, agent)
+    run = await runtime.start("a", "go")
+    await run.wait()
+    with pytest.raises(ForkNoSuchCall):
+        await run.fork(patch=fp.Patch(tool_results={"c1": 0}))
+    kept = [part.id for message in (await run.state()).messages for part in message.calls]
+    child = await run.fork(patch=fp.Patch(tool_results={kept[-1]: 0}))
+    assert results(await child.state())[-1] == 0
+    await runtime.close()
+
+
+@live
+async def test_a_fork_right_at_a_call_of_a_tool_that_never_was_goes_on() -> None:
+    runtime = runtime_on(None, World().agent(played(calls(call("nothing", id="n1")))))
+    run = await runtime.start("a", "go")
+    await run.wait()
+    child = await run.fork(before="n1")
+    await child.resume()
+    state = await child.wait()
+    assert (state.status, state.output) == ("idle", "done")
+    assert results(state) == [{"error": "UnknownTool", "message": "there is no tool 'nothing'"}]
     await runtime.close()

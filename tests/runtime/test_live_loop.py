@@ -608,3 +608,17 @@ async def test_a_watcher_sees_every_event_once_and_progress_where_it_is_performe
     events = [item for item in seen if isinstance(item, fp.RecordedEvent)]
     assert [one.seq for one in events] == list(range(1, total + 1))
     assert "thinking" in [item.text for item in seen if not isinstance(item, fp.RecordedEvent)]
+
+
+@live
+async def test_a_model_that_answers_its_own_calls_fails_and_spoils_nothing() -> None:
+    from forkpoint.messages import Message, ResponsePart
+
+    bad = Message(role="assistant", parts=(ResponsePart(id="c1", response="I did it"),))
+    model = ScriptedModel([bad, "fine"])
+    async with runtime_on(None, fp.Agent("a", model=model)) as runtime:
+        run = await runtime.start("a", "go")
+        state = await run.wait()
+        assert state.failure is not None and state.failure.error == "ModelAnswersCalls"
+        await run.resume()
+        assert (await run.wait()).output == "fine"

@@ -51,3 +51,14 @@ class ModelRefused(ForkpointError):
     model: str
     answered: str
     detail: str
+
+
+class ModelAnswersCalls(ForkpointError):
+    """A model's message answers a tool call, which only a tool may."""
+
+    code = "model.answers-calls"
+    kind = "data"
+    says = "The model answered the call {call} itself"
+    why = "Each call is answered once, by its tool; a transcript in which a model does is one that no provider takes."
+    fix = "Mend the Model that gave it: its message may hold texts, reasoning, files and calls, but no answers."
+    call: str

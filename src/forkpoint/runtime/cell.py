@@ -13,7 +13,7 @@ from forkpoint.commands import Answer, AnyCommand, Found, Late, Resolve, Send, S
 from forkpoint.decide import decide
 from forkpoint.effects import ToolCall
 from forkpoint.errors import ForkpointError, JournalConflict
-from forkpoint.events import EffectRequested, RecordedEvent, needs_lease
+from forkpoint.events import RecordedEvent, needs_lease
 from forkpoint.folding import fold
 from forkpoint.messages import CallPart
 from forkpoint.ports import Append, Clock, Journal, Lease
@@ -138,7 +138,7 @@ class Cell:
             summary=summary(state),
             blobs=draft.blobs,
             refs=draft.refs,
-            calls=calls_of(draft),
+            calls=draft.calls,
             checkpoint=freeze(state, draft.digest, self._anchor) if self._wants_checkpoint(state) else None,
             lease=None
             if lease is None
@@ -179,15 +179,3 @@ class Cell:
         self.edge.bulletin.post(self.run)
         for listener in tuple(self.listeners):
             listener()
-
-
-def calls_of(draft: Draft) -> list[tuple[str, int]]:
-    """The provider's call ids that the draft's tool calls answer to, each with its effect."""
-    assert draft.state is not None
-    effects, found = draft.state.effects, []
-    for recorded in draft.recorded:
-        if isinstance(recorded.event, EffectRequested):
-            opened = effects.get(recorded.seq)
-            if opened is not None and isinstance(opened.holder, HELD):
-                found.append((opened.call, recorded.seq))
-    return found

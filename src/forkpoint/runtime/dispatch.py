@@ -101,7 +101,7 @@ async def call_tool(bench: Bench, state: RunState, opened: Open, control: Contro
     """Run the tool for ``opened``; how that ended, as the command to record it."""
     tool = bench.equipment.tool(opened.name)
     if tool is None:
-        raise ToolGone(run=state.run, tool=opened.name, effect=opened.seq)
+        return _untold(state, opened)
     began = time.monotonic()
     changes: tuple[dict[str, Any], tuple[str, ...]] = ({}, ())
     telling = bench.telling(state, opened, opened.name)
@@ -135,6 +135,17 @@ async def call_tool(bench: Bench, state: RunState, opened: Open, control: Contro
     except Exception as error:  # a tool's exception is its outcome, and goes to the model
         return settle(_failed(error))
     return settle(_usable(bench, tool, result), set=changes[0] or None, unset=changes[1])
+
+
+def _untold(state: RunState, opened: Open) -> Settle:
+    """What ends a call whose tool this process does not have, if the run's agent never had it either.
+
+    Raises ``tool.gone`` for one that the agent on record has: this process is not the one to perform it.
+    """
+    if any(record.name == opened.name for record in state.agent.tools) or state.agent.aside:
+        raise ToolGone(run=state.run, tool=opened.name, effect=opened.seq)
+    failed = Failed(error="UnknownTool", text=f"there is no tool {opened.name!r}")
+    return Settle(effect=opened.seq, attempt=opened.attempt, outcome=failed)
 
 
 def _usable(bench: Bench, tool: Any, result: Any) -> Outcome:

@@ -102,6 +102,8 @@ async def _results(
     patches = []
     for name, given in wanted.items():
         effect, call = await _call(edge, loaded.state, forked, name)
+        if not isinstance(forked.edits, tuple) and await _is_gone(edge, loaded, effect):
+            raise ForkNoSuchCall(run=loaded.state.run, call=str(name), at=loaded.state.seq)
         if isinstance(given, ToolError):
             patches.append(ResultPatch(effect=effect, call=call, error=given.text))
         else:
@@ -124,6 +126,14 @@ async def _call(edge: Edge, state: RunState, forked: RunForked, name: str | int)
     if len(found) > 1:
         raise ForkAmbiguousCall(call=str(name), effects=", ".join(str(effect) for effect, _ in found))
     return found[0]
+
+
+async def _is_gone(edge: Edge, loaded: Loaded, effect: int) -> bool:
+    """Whether a summary stands in the place of the call's answer, so that no other result can."""
+    if not effect or not loaded.state.summarised or effect in loaded.state.effects:
+        return False
+    whole = await edge.reader.thaw(loaded)
+    return all(entry.effect != effect for entry in whole.transcript.entries)
 
 
 async def _call_of_effect(edge: Edge, state: RunState, effect: int) -> list[tuple[int, str]]:

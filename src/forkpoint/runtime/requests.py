@@ -7,7 +7,8 @@ import msgspec
 from forkpoint._vector import Vector
 from forkpoint.definition import AgentRecord
 from forkpoint.effects import ModelCall
-from forkpoint.messages import CallPart, Message, Text
+from forkpoint.errors import ModelAnswersCalls
+from forkpoint.messages import CallPart, Message, ResponsePart, Text
 from forkpoint.pieces import Entry
 from forkpoint.ports import ModelRequest, ModelResponse
 from forkpoint.runtime.edges import MARK, Equipment
@@ -76,13 +77,15 @@ class Requests:
 def normal_response(response: ModelResponse) -> Message:
     """A model's message as it can be stored: plain JSON arguments, a call id for each call, texts joined.
 
-    Raises ``value.not-json`` where arguments have no JSON form.
+    Raises ``value.not-json`` where arguments have no JSON form, and ``model.answers-calls``.
     """
     parts: list[msgspec.Struct] = []
     for part in response.message.parts:
         last = parts[-1] if parts else None
         if isinstance(part, Text) and isinstance(last, Text) and part.extra is None and last.extra is None:
             parts[-1] = Text(content=last.content + part.content)
+        elif isinstance(part, ResponsePart):
+            raise ModelAnswersCalls(call=part.id)
         elif isinstance(part, CallPart):
             call = part.id or f"call-{len(parts)}"
             arguments = to_json(part.arguments)

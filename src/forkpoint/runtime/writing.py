@@ -12,8 +12,9 @@ from msgspec import Struct
 from forkpoint._canon import content_digest
 from forkpoint.aside import refs, set_aside
 from forkpoint.codec import LARGE_BYTES, encode_event, event_digest
+from forkpoint.effects import ToolCall
 from forkpoint.errors import BlobCorrupt
-from forkpoint.events import KINDS, Event, RecordedEvent
+from forkpoint.events import KINDS, EffectRequested, Event, RecordedEvent
 from forkpoint.folding import evolve
 from forkpoint.ports import MARK_BYTES, Commit
 
@@ -67,6 +68,7 @@ class Draft:
         self.lines: list[bytes] = []
         self.blobs: dict[str, bytes] = {}
         self.refs: list[str] = []
+        self.calls: list[tuple[str, int]] = []
         self.careful = careful
         self.suspect = False
         self._body: bytes | None = None
@@ -150,6 +152,8 @@ class Writer:
         draft.recorded.append(recorded)
         draft.lines.append(line)
         draft.state = state = evolve(draft.state, recorded)
+        if isinstance(event, EffectRequested) and isinstance(event.effect, ToolCall):
+            draft.calls.append((state.effects[seq].call, seq))
         return state
 
     def _stored(self, data: bytes) -> bytes:
