@@ -249,7 +249,12 @@ class RunFiles:
 
     async def abort(self, *, actor: str | None = None) -> Rewound:
         """Take back what a rewind that was cut off had done. Raises ``workspace.nothing-unfinished``."""
-        return await self._put_back(lambda workspace: workspace.abort(), to=None, actor=actor)
+
+        def take_back(workspace: Workspace) -> Rewound:
+            done = workspace.abort()
+            return replace(done, target=done.safety or done.target)
+
+        return await self._put_back(take_back, to=None, actor=actor)
 
     async def _put_back(
         self, act: Callable[[Workspace], Rewound], *, to: int | None, actor: str | None, dry_run: bool = False

@@ -25,7 +25,7 @@ from forkpoint.runtime.dispatch import Bench, ask_model, call_tool, given_up, pr
 from forkpoint.runtime.files import capture
 from forkpoint.runtime.planning import Planner
 from forkpoint.state import RunState
-from forkpoint.status import due, unplanned
+from forkpoint.status import WhySnapshot, due, unplanned
 
 TICK_S = 0.2
 """How often a performer looks for commands from other processes, and whether its lease needs renewing."""
@@ -135,10 +135,14 @@ class Performer:
         events = await self._submit(*commands, *advance)
         if _unplanned(self._cell.state) and not self._closing:
             events += await self._plan()
-        if self._cell.state.workspace is not None:
-            events += await self._see_files()
+        ready = self._taken(self._cell.state, events)
+        if self._cell.state.workspace is not None and self._snapshot_due() is not None:
+            # A snapshot takes its time: what may run before it is on record does not wait for it.
+            for opened in ready:
+                self._spawn(opened)
+            seen = await self._see_files()
+            ready = self._taken(self._cell.state, seen)
         state = self._cell.state
-        ready = self._taken(state, events)
         for opened in ready[1:]:
             self._spawn(opened)
         if state.interrupting or state.stopped:
@@ -148,11 +152,7 @@ class Performer:
     async def _see_files(self) -> tuple[RecordedEvent, ...]:
         """Take the snapshots of the workspace that are due, each with what may happen once it is on record."""
         events: tuple[RecordedEvent, ...] = ()
-        while not self._seeing and self._bench.workspace is not None and not self._closing:
-            now_ms = max(self._cell.edge.clock.now_ms(), self._cell.state.at_ms)
-            why = due(self._cell.state, now_ms).snapshot
-            if why is None:
-                break
+        while (why := self._snapshot_due()) is not None and self._bench.workspace is not None:
             self._seeing = True
             try:
                 taken = await capture(self._bench.workspace, self._cell.state, why)
@@ -160,6 +160,13 @@ class Performer:
             finally:
                 self._seeing = False
         return events
+
+    def _snapshot_due(self) -> WhySnapshot | None:
+        """Which snapshot is to be taken here and now; none while another is being taken."""
+        if self._seeing or self._closing:
+            return None
+        state = self._cell.state
+        return due(state, max(self._cell.edge.clock.now_ms(), state.at_ms)).snapshot
 
     async def _submit(self, *commands: AnyCommand) -> tuple[RecordedEvent, ...]:
         self._moves += 1
