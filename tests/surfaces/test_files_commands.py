@@ -1,11 +1,16 @@
 """A run's files, typed: as they were at any moment, what changed, and back again."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from surfaces_typed import Ended, Typed
+
+from forkpoint.errors import RewindCutShort
+from forkpoint.workspace.disk import Disk
+from forkpoint.workspace.recorder import WorkspaceRecorder
 
 APP = ("--app", "surfaces_coder:agent")
 NASTY = r"\x1b]0;owned\x07<script>alert(1)\xff.txt"
@@ -297,3 +302,55 @@ def test_a_read_only_step_costs_no_snapshot(typed: Typed, folder: Path) -> None:
     start(typed, folder, "look", "look", "look")
     kinds = [one["kind"] for one in typed("show", "r", "--events", "--json").document["events"]]
     assert "snapshot" not in kinds
+
+
+class Stuck(Disk):
+    """A disk on which the second of the workspace's files cannot be removed."""
+
+    def __init__(self) -> None:
+        self.removed: list[bytes] = []
+
+    def unlink(self, name: bytes, at: int) -> None:
+        """Refuse, from the second file of the workspace on."""
+        if name.startswith(b"n"):
+            self.removed.append(name)
+            if len(self.removed) > 1:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().unlink(name, at)
+
+
+@pytest.mark.parametrize("how", ["--continue", "--abort"])
+def test_a_rewind_that_was_cut_off_is_carried_on_or_taken_back(
+    typed: Typed, folder: Path, tmp_path: Path, how: str
+) -> None:
+    start(typed, folder, "write a.txt one")
+    go_on(typed, "write n1.txt 1", "write n2.txt 2")
+    before = texts(folder)
+    (contents,) = tmp_path.rglob("*-files")
+    with WorkspaceRecorder(folder, contents, owner="r", disk=Stuck()) as recorder, pytest.raises(RewindCutShort):
+        recorder.rewind(turn=2)
+    assert texts(folder) != before
+    ended = typed("rewind", "r", "--turn", "2", "--json")
+    assert (ended.status, ended.error["code"]) == (3, "workspace.rewind-unfinished")
+    ended = typed("rewind", "r", how)
+    assert ended.status == 0, ended.err
+    after = texts(folder)
+    assert after == (before if how == "--abort" else {"a.txt": "one\n", "kept.txt": "mine\n"})
+    events = typed("show", "r", "--events", "--kind", "rewound", "--json").document["events"]
+    then, now = (typed("files", place, "--json").document for place in (f"r@{events[0]['event']['to']}", "r"))
+    assert then["tree"] == now["tree"] and then["at"] < now["at"]
+    assert typed("rewind", "r", how, "--json").error["code"] == "workspace.nothing-unfinished"
+
+
+def test_the_doctor_says_where_the_contents_are_and_whether_they_can_be_kept(
+    typed: Typed, folder: Path, tmp_path: Path
+) -> None:
+    start(typed, folder, "write a.txt one")
+    (contents,) = tmp_path.rglob("*-files")
+    told = typed("doctor", "--json", *APP).document["store"]["files"]
+    assert told["path"] == str(contents) and told["bytes"] > 0 and "problem" not in told
+    (contents / "files.db").write_bytes(b"something else" * 100)
+    ended = typed("doctor", "--json", *APP)
+    assert ended.status == 1
+    assert ended.document["store"]["files"]["problem"].startswith("snapshot.store-foreign")
+    assert "snapshot.store-foreign" in typed("doctor", *APP).out

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -145,7 +146,8 @@ async def diagnose(*, store: str | None, app: str | None) -> Told:
         "store": await _store_facts(store),
         "agents": _agent_facts(app),
     }
-    problems = [part["problem"] for part in (facts["store"], facts["agents"]) if part.get("problem")]
+    looked = (facts["store"], facts["store"].get("files", {}), facts["agents"])
+    problems = [part["problem"] for part in looked if part.get("problem")]
 
     def view(terminal: bool) -> Iterator[Any]:
         yield from _fact_lines(facts)
@@ -163,6 +165,7 @@ async def _store_facts(given: str | None) -> dict[str, Any]:
         return facts
     facts["bytes"] = choice.path.stat().st_size
     facts["writable"] = os.access(choice.path, os.W_OK)
+    facts |= _files_facts(choice.path)
     try:
         async with reading(given) as shelf:
             rows = await every_row(shelf)
@@ -172,6 +175,23 @@ async def _store_facts(given: str | None) -> dict[str, Any]:
     for row in rows:
         counts[row.summary.status] = counts.get(row.summary.status, 0) + 1
     return facts | {"runs": len(rows), "statuses": counts}
+
+
+def _files_facts(path: Path) -> dict[str, Any]:
+    """Where the contents of workspaces lie beside a store, and whether they can be kept; nothing if there are none."""
+    from forkpoint.workspace.store import ContentStore
+
+    folder = path.with_name(f"{path.name}-files")
+    if not folder.exists():
+        return {}
+    facts: dict[str, Any] = {"path": str(folder), "writable": os.access(folder, os.W_OK)}
+    try:
+        contents = ContentStore(folder)
+    except ForkpointError as error:
+        return {"files": facts | {"problem": f"{error.code}: {error}"}}
+    facts |= {"bytes": contents.stored_bytes, "cap_bytes": contents.cap_bytes}
+    contents.close()
+    return {"files": facts}
 
 
 def _agent_facts(given: str | None) -> dict[str, Any]:
@@ -204,10 +224,14 @@ def _fact_lines(facts: dict[str, Any]) -> Iterator[Any]:
         said = ", ".join(f"{number} {status}" for status, number in sorted(store["statuses"].items()))
         access = "" if store["writable"] else ", can only be read"
         yield f"        {size(store['bytes'])}, {count(store['runs'], 'run')}{': ' if said else ''}{said}{access}"
+    files = store.get("files", {})
+    if "bytes" in files:
+        access = "" if files["writable"] else ", can only be read"
+        yield f"        {size(files['bytes'])} of at most {size(files['cap_bytes'])} in files of workspaces{access}"
     agents = facts["agents"]
     yield Text.assemble(("agents  ", "bold"), agents.get("app") or "", (f"  {agents.get('chosen', '')}", "dim"))
     for one in agents.get("agents", ()):
         yield f"        {one['name']}  {one_line(one['model'], 60)}  tools: {', '.join(one['tools']) or 'none'}"
-    for part in (store, agents):
+    for part in (store, files, agents):
         if part.get("problem"):
             yield Text(f"        {one_line(part['problem'], 1000)}", style="red")
