@@ -26,7 +26,7 @@ from forkpoint.workspace.beside import RunFolders
 from forkpoint.workspace.port import Snapshot
 from forkpoint.workspace.recorder import WorkspaceRecorder
 from forkpoint.workspace.store import ContentStore
-from forkpoint.workspace.tree import File
+from forkpoint.workspace.tree import File, digest_in
 
 
 @fp.tool(idempotent=True)
@@ -731,5 +731,31 @@ def test_a_journal_that_lies_in_the_workspace_is_neither_snapshot_nor_rewound(tm
         again = fp.connect(folder / "runs.db", agents=[agent])
         assert len(await (await again.open("r")).history()) == before + 1
         await again.close()
+
+    asyncio.run(scene())
+
+
+def test_a_prune_that_removes_no_run_frees_the_files_of_turns_that_were_given_up(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        files = RunFolders(None, keep_turns=1)
+        new_folder(folder)
+        runtime = runtime_on(None, fp.Agent("coder", model=played(*SCRIPT), tools=[write, remove, look]), files=files)
+        run = await runtime.start("coder", "first", run_id="r", workspace=folder)
+        await run.wait()
+        start = (await run.workspace.snapshots())[0][1]
+        await run.send("second")
+        await run.wait()
+        store = files("r", str(folder)).store
+        assert start.tree is not None
+        first = digest_in(start.tree)
+        assert store.has(first)
+        await runtime.prune(runs=(), confirm=True)
+        assert not store.has(first)
+        with pytest.raises(SnapshotPruned):
+            await run.workspace.rewind(turn=1)
+        assert await run.workspace.read("a.txt") == b"three"
+        assert (await run.workspace.rewind(turn=2, confirm_deletes=True)).put_back
+        await runtime.close()
 
     asyncio.run(scene())

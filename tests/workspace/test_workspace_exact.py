@@ -238,6 +238,27 @@ def test_a_nested_repository_keeps_its_own_git_and_gets_its_files_back(place: Pl
         assert moved.tree != start.tree
 
 
+def test_a_fork_of_a_repository_becomes_one_when_it_fetches(place: Place, hands: FolderHands, tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(place.store.parent), "GIT_CONFIG_NOSYSTEM": "1"}
+
+    def git(*words: str, at: Path = place.root) -> str:
+        words = ("-c", "user.name=a", "-c", "user.email=a@b", *words)
+        return subprocess.run(["git", *words], cwd=at, check=True, env=env, capture_output=True, text=True).stdout
+
+    git("init", "-q", "-b", "topic")
+    hands.write(b"tracked", b"1")
+    git("add", "."), git("commit", "-qm", "one")
+    hands.write(b"staged", b"2")
+    git("add", "staged")
+    fork = tmp_path / "fork"
+    with place.recorder() as recorder:
+        recorder.copy_to(recorder.snapshot(by="outside").tree, fork)
+    assert sorted(path.name for path in (fork / ".git").iterdir()) == ["HEAD", "config", "index", "refs"]
+    git("init", "-q", at=fork), git("fetch", "-q", str(place.root), at=fork)
+    assert git("log", "--format=%s %D", at=fork) == "one HEAD -> topic\n"
+    assert git("diff", "HEAD", "--name-only", at=fork) == "staged\n"
+
+
 def test_what_is_not_held_is_said_and_never_touched(place: Place, hands: FolderHands) -> None:
     hands.write(b"node_modules/m/index.js", b"1")
     hands.write(b"big", b"x" * 2000)

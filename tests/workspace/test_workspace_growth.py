@@ -54,6 +54,22 @@ def test_a_store_that_is_pruned_now_and_then_stops_growing(place: Place, hands: 
         assert max(sizes) < 20_000 * 20
 
 
+def test_a_prune_gives_room_on_the_disk_back(place: Place, hands: FolderHands) -> None:
+    with place.recorder(keep_turns=2) as recorder:
+        for turn in range(20):
+            hands.write(b"f", os.urandom(200_000))
+            recorder.snapshot(turn=turn)
+        assert taken(place) > 20 * 200_000
+        _, freed = recorder.prune()
+        assert freed > 16 * 200_000
+        assert taken(place) < 5 * 200_000
+        assert recorder.rewind(turn=19).put_back
+
+
+def taken(place: Place) -> int:
+    return sum(file.stat().st_size for file in place.store.rglob("*") if file.is_file())
+
+
 @pytest.mark.slow
 def test_a_folder_of_a_hundred_thousand_files_comes_back(place: Place, hands: FolderHands) -> None:
     for number in range(100_000):

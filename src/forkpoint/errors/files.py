@@ -234,7 +234,7 @@ class SnapshotStoreFull(ForkpointError):
     kind = "environment"
     says = "The store holds {stored_bytes} bytes and its cap is {cap_bytes}; no snapshot was recorded"
     why = "Snapshots never grow past the cap, and nothing is deleted unasked."
-    fix = "Prune old snapshots, or raise max_store_bytes."
+    fix = "Free what nothing needs any more with 'forkpoint prune --unused', or give ContentStore a larger cap_bytes."
 
 
 class SnapshotStoreForeign(ForkpointError):

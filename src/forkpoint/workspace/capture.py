@@ -62,8 +62,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     def digest(self) -> bytes:
         """Names these rules; a memo made under others is of no use."""
         own = (sorted(self.own), sorted(self.own_paths))
-        parts = (self.ignore_source, sorted(self.bulk), self.max_file_bytes, own)
-        return digest_of(msgspec.msgpack.encode(parts))
+        return digest_of(msgspec.msgpack.encode((self.ignore_source, sorted(self.bulk), self.max_file_bytes, own)))
+
+    def is_own(self, folder: bytes, name: bytes, status: os.stat_result) -> bool:
+        """Whether a name in a folder is the caller's own."""
+        if (status.st_dev, status.st_ino) in self.own:
+            return True
+        return bool(self.own_paths) and join(folder, name) in self.own_paths
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,15 +105,7 @@ class Capture:
     """One pass over a folder. ``memo`` is what the last pass remembers, and is brought up to date."""
 
     def __init__(
-        self,
-        disk: Disk,
-        root: int,
-        memo: FolderMemo,
-        rules: Rules,
-        sink: Sink,
-        *,
-        now_ns: int,
-        threads: int = 2,
+        self, disk: Disk, root: int, memo: FolderMemo, rules: Rules, sink: Sink, *, now_ns: int, threads: int = 2
     ) -> None:
         self._disk, self._root, self._memo, self._rules, self._sink = disk, root, memo, rules, sink
         self._now_ns, self._parallel = now_ns, threads
@@ -272,9 +269,7 @@ class Capture:
     def _passed_over(self, frame: _Frame, name: bytes, status: os.stat_result) -> Entry | None:
         """The note for what is not looked into at all, or ``None``."""
         is_folder = stat.S_ISDIR(status.st_mode)
-        if (status.st_dev, status.st_ino) in self._rules.own or (is_folder and name == b".forkpoint"):
-            return Unheld("store")
-        if self._rules.own_paths and join(frame.path, name) in self._rules.own_paths:
+        if self._rules.is_own(frame.path, name, status) or (is_folder and name == b".forkpoint"):
             return Unheld("store")
         if is_folder and status.st_dev != self._device:
             return Unheld("mount")
@@ -338,12 +333,7 @@ class Capture:
         for name in names:
             try:
                 memo.leaves[name] = read_leaf(
-                    self._disk,
-                    self._sink,
-                    name,
-                    at,
-                    max_bytes=self._rules.max_file_bytes,
-                    now_ns=self._now_ns,
+                    self._disk, self._sink, name, at, max_bytes=self._rules.max_file_bytes, now_ns=self._now_ns
                 )
             except FileNotFoundError:
                 # Gone since it was listed: as if it had gone before.

@@ -257,7 +257,16 @@ class ContentStore:
         for file in self._large.glob("*/*"):
             if file not in in_files:
                 self.disk.discard(file)
+        self._shrink()
         return len(gone), freed
+
+    def _shrink(self) -> None:
+        """Give room in the database's file back, if half of it is free. Room is all that a refusal costs."""
+        with self.turn, contextlib.suppress(sqlite3.OperationalError):
+            free, pages = (self.database.execute(f"PRAGMA {n}").fetchone()[0] for n in ("freelist_count", "page_count"))
+            if free * 2 >= pages:
+                self.database.execute("VACUUM")
+                self.database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _grow(self, by: int) -> None:
         self.database.execute("UPDATE numbers SET value = value + ? WHERE name = 'stored_bytes'", (by,))
