@@ -60,17 +60,15 @@ class Vector(Sequence[T], Generic[T]):
     @overload
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: int | slice) -> T | list[T]:
+        size = self._size
         if isinstance(index, slice):
-            return self._items[: self._size][index] if index.step else self._slice(index)
+            start, stop, step = index.indices(size)
+            return self._items[start:stop] if step == 1 else self._items[:size][index]
         if index < 0:
-            index += self._size
-        if not 0 <= index < self._size:
+            index += size
+        if not 0 <= index < size:
             raise IndexError(index)
         return self._items[index]
-
-    def _slice(self, index: slice) -> list[T]:
-        start, stop, _ = index.indices(self._size)
-        return self._items[start:stop]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vector) and list(self) == list(other)

@@ -81,7 +81,7 @@ def plan(state: RunState, command: Plan) -> Events:
     if len(places) != len(command.plans):
         return ()  # the calls were planned before somebody interrupted, and are not to be made any more
     entries = state.transcript.entries
-    message = entries[len(entries) - 1].seq if len(entries) else state.seq
+    message = entries[-1].seq if entries else state.seq
     events: list[Event] = []
     for place, planned in zip(places, command.plans, strict=True):
         effect = ToolCall(

@@ -112,8 +112,8 @@ class Late(Command, frozen=True, kw_only=True):
 class CallPlan(Struct, frozen=True, kw_only=True):
     """What is to become of one call that the model asked for, as decided by its tool when it was asked.
 
-    ``digest`` names tool and arguments. ``refused`` ends it before it is tried; ``recorded`` is the
-    parent's outcome that answers it, with the parent's effect id.
+    ``digest`` names tool and arguments where a person is asked about them. ``refused`` ends it before it is tried;
+    ``recorded`` is the parent's outcome that answers it, with the parent's effect id.
     """
 
     tool: str

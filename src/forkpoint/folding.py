@@ -145,8 +145,7 @@ def _requested(state: RunState, seq: int, at_ms: int, effect: Effect) -> RunStat
 
 
 def _call_part(state: RunState, effect: ToolCall) -> CallPart:
-    entries = state.transcript.entries
-    return entries[len(entries) - 1].message.calls[effect.call]
+    return state.transcript.entries[-1].message.calls[effect.call]
 
 
 def _shown(state: RunState, seq: int, at_ms: int, effect: ModelCall, opened: Open) -> RunState:

@@ -34,7 +34,6 @@ _LITERAL = "{{secret:|literal}}"
 _NUMBER = "{{secret:|number}}"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
 _PLACEHOLDER = re.compile(r"(\{\{secret:(?:[A-Za-z_][A-Za-z0-9_.-]{0,63})?(?:\|[a-z0-9-]+)?\}\})")
-_MARK_BYTES = MARK.encode()
 
 
 class Secrets:
@@ -60,15 +59,16 @@ class Secrets:
         self.names = tuple(values or {})
         self._pairs = sorted(hidden.items(), key=lambda pair: -len(pair[0]))
         self._stems = _stems(hidden)
-        self._needles = (_MARK_BYTES, *_stems(form for text in hidden for form in _encoded(text)))
+        self._needles = (MARK, *_stems(form for text in hidden for form in _encoded(text)))
 
     def __repr__(self) -> str:
         return f"Secrets({', '.join(self.names)})"
 
     def occurs_in(self, data: bytes) -> bool:
         """Whether masking could change the value whose JSON is ``data``. Cheap, and never wrongly ``False``."""
+        text = data.decode()  # in bytes, `in` takes each needle for a number first, and raises within
         for needle in self._needles:  # noqa: SIM110  a generator doubles the cost of every event
-            if needle in data:
+            if needle in text:
                 return True
         return False
 
@@ -250,9 +250,9 @@ def _base64_forms(form: str, data: bytes, encode: Callable[[bytes], bytes]) -> I
         yield f"{form}-{before}", encode(b"\0" * before + data).decode()[sure]
 
 
-def _encoded(text: str) -> Iterator[bytes]:
-    yield msgspec.json.encode(text)[1:-1]
-    yield json.dumps(text).encode()[1:-1]
+def _encoded(text: str) -> Iterator[str]:
+    yield msgspec.json.encode(text)[1:-1].decode()
+    yield json.dumps(text)[1:-1]
 
 
 def _stems(needles: Any) -> tuple[Any, ...]:

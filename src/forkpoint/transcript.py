@@ -123,10 +123,10 @@ def _as_stored(message: Message) -> bytes:
 
 def added_messages(state: "RunState", added: Iterable[int | Message]) -> list[Message]:
     """The messages that a request's additions name, before they have found their place."""
-    known = {opened.answer_seq: opened.answer for opened in state.effects.values() if opened.answer_seq}
-    known |= {entry.seq: entry.message for entry in state.inputs}
-    messages = [known[item] if isinstance(item, int) else item for item in added]
-    return [message for message in messages if message is not None]
+    known = {opened.answer_seq: opened.answer for opened in state.effects.values() if opened.answer is not None}
+    for entry in state.inputs:
+        known[entry.seq] = entry.message
+    return [known[item] if isinstance(item, int) else item for item in added]
 
 
 def chain_of(transcript: Transcript) -> bytes:

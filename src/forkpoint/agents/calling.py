@@ -124,6 +124,8 @@ class ToolContext:
     def changes(self) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The keys this call has set with their values, and those it has removed."""
         changed = dict(self._changed)
+        if not changed:
+            return {}, ()
         gone = tuple(name for name, value in changed.items() if value is _GONE)
         return {name: value for name, value in changed.items() if value is not _GONE}, gone
 

@@ -23,6 +23,11 @@ MARK = b"{{secret:"
 """How a secret's name begins where it is written."""
 
 
+def may_name_secrets(data: bytes) -> bool:
+    """Whether a secret's name may stand in the value whose JSON is ``data``."""
+    return data.find(MARK) >= 0  # `in` takes the mark for a number first, and raises within
+
+
 class Equipment:
     """The model and tools that this process has for one run, and the secrets they may see."""
 
@@ -48,7 +53,7 @@ class Equipment:
 
     def reveal(self, value: Any) -> Any:
         """``value``, a JSON tree, with secrets in place of their names. Raises ``secret.missing``."""
-        if MARK not in _encode(value):
+        if not may_name_secrets(_encode(value)):
             return value
         return (self._secrets or Secrets()).reveal(value)
 

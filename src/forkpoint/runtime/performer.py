@@ -12,6 +12,8 @@ on record as dispatched, and are lost likewise.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
+from msgspec.structs import replace
+
 from forkpoint.commands import Advance, AnyCommand, Captured, Found, Late, Plan, Recover, Settle
 from forkpoint.effects import ModelCall
 from forkpoint.errors import LeaseLost, RunBusy
@@ -51,6 +53,7 @@ class Performer:
         self._bench = bench
         self._planner = planner
         self._lease = lease
+        self._until_ms = lease.until_ms
         self._advance = Advance(by=lease.owner.rpartition("-")[2])
         self._grace_s = grace_s
         self._controls: dict[int, Control] = {}
@@ -79,13 +82,14 @@ class Performer:
     async def _take_up_again(self) -> bool:
         """Have the lease again, for what was asked for while it was given back: whoever asked saw the run performed."""
         edge = self._cell.edge
-        until_ms = self._lasting(edge.clock.now_ms()).until_ms
+        now_ms = edge.clock.now_ms()
         try:
             self._lease = await edge.journal.take_lease(
-                self._cell.run, owner=self._lease.owner, now_ms=edge.clock.now_ms(), until_ms=until_ms
+                self._cell.run, owner=self._lease.owner, now_ms=now_ms, until_ms=now_ms + edge.lease_ms
             )
         except RunBusy:
             return False
+        self._until_ms = self._lease.until_ms
         return True
 
     async def _perform_leased(self) -> None:
@@ -175,13 +179,8 @@ class Performer:
         finally:
             self._moves -= 1
         if events:
-            self._lease = self._lasting(events[-1].at_ms)
+            self._until_ms = events[-1].at_ms + self._cell.edge.lease_ms
         return events
-
-    def _lasting(self, now_ms: int) -> Lease:
-        old = self._lease
-        until_ms = now_ms + self._cell.edge.lease_ms
-        return Lease(run=old.run, owner=old.owner, epoch=old.epoch, until_ms=until_ms)
 
     async def _plan(self) -> tuple[RecordedEvent, ...]:
         """Request calls of the last message that have no plan: after an edit, an import, or a fork."""
@@ -277,7 +276,7 @@ class Performer:
     async def _still_ours(self) -> None:
         """Renew the lease if it ran out since it was last renewed. Raises ``lease.lost``; nothing was performed."""
         now_ms = self._cell.edge.clock.now_ms()
-        if now_ms >= self._lease.until_ms:
+        if now_ms >= self._until_ms:
             await self._renew(now_ms)
 
     def _abandon(self, opened: Open, control: Control) -> None:
@@ -376,12 +375,12 @@ class Performer:
         )
         if new and not self._moves:
             self._spawn(await self._move())
-        if self._lease.until_ms < now_ms + edge.lease_ms // 2:
+        if self._until_ms < now_ms + edge.lease_ms // 2:
             await self._renew(now_ms)
 
     async def _renew(self, now_ms: int) -> None:
-        self._lease = self._lasting(now_ms)
-        await self._cell.edge.journal.renew_lease(self._lease)
+        self._until_ms = now_ms + self._cell.edge.lease_ms
+        await self._cell.edge.journal.renew_lease(replace(self._lease, until_ms=self._until_ms))
 
     def _resting(self) -> bool:
         if self._controls or self._tasks:

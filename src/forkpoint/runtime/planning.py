@@ -46,12 +46,11 @@ class Planner:
             known = ", ".join(sorted(record.name for record in state.agent.tools)) or "none"
             refused = Failed(error="UnknownTool", text=f"there is no tool {part.name!r}; the tools are: {known}")
             return CallPlan(tool=part.name, recovery=Recovery.REPEAT, refused=refused)
-        digest = value_digest([part.name, part.arguments])
         try:
             arguments = tool.convert(self._equipment.reveal(part.arguments))
         except ForkpointError as error:
             refused = Failed(error="InvalidArguments", text=self._equipment.mask_text(str(error))[:ERROR_CHARS])
-            return CallPlan(tool=tool.name, recovery=tool.recovery, digest=digest, refused=refused)
+            return CallPlan(tool=tool.name, recovery=tool.recovery, refused=refused)
         gated = await self._gated(tool, arguments)
         if not gated and not tool.external:
             self._equipment.make_ready(part, arguments)
@@ -61,7 +60,7 @@ class Planner:
             gated=gated,
             external=tool.external,
             attempts=tool.attempts,
-            digest=digest,
+            digest=_digest(part) if gated else "",
         )
 
     @staticmethod
@@ -80,14 +79,14 @@ class Planner:
         for effect, outcome in records.get((plan.tool, value_digest(part.arguments)), ()):
             if effect not in taken:
                 taken.add(effect)
-                return CallPlan(tool=plan.tool, recovery=plan.recovery, digest=plan.digest, recorded=(effect, outcome))
+                return CallPlan(tool=plan.tool, recovery=plan.recovery, recorded=(effect, outcome))
         if lineage.effects == "ask" and plan.recovery is not Recovery.REPEAT and not plan.external:
             return CallPlan(
                 tool=plan.tool,
                 recovery=plan.recovery,
                 gated=True,
                 attempts=plan.attempts,
-                digest=plan.digest,
+                digest=_digest(part),
             )
         return plan
 
@@ -101,6 +100,11 @@ class Planner:
                 key = (tool, value_digest(part.arguments))
                 self._recorded.setdefault(key, []).append((effect, await self._reader.whole(outcome)))
         return self._recorded
+
+
+def _digest(part: CallPart) -> str:
+    """What an approval is bound to: the tool and the arguments that are asked for."""
+    return value_digest([part.name, part.arguments])
 
 
 def answered_calls(

@@ -11,7 +11,7 @@ from forkpoint.errors import ModelAnswersCalls
 from forkpoint.messages import CallPart, Message, ResponsePart, Text
 from forkpoint.pieces import Entry
 from forkpoint.ports import ModelRequest, ModelResponse
-from forkpoint.runtime.edges import MARK, Equipment
+from forkpoint.runtime.edges import Equipment, may_name_secrets
 from forkpoint.runtime.reading import Reader
 from forkpoint.state import RunState
 from forkpoint.transcript import added_messages, encode_message
@@ -61,7 +61,7 @@ class Requests:
         return ready
 
     def _revealed(self, message: Message) -> Message:
-        if self._equipment is None or MARK not in encode_message(message):
+        if self._equipment is None or not may_name_secrets(encode_message(message)):
             return message
         return msgspec.convert(self._equipment.reveal(msgspec.to_builtins(message)), Message)
 
