@@ -1,6 +1,8 @@
 """Files travel with a run: snapshots on its journal, rewinds of its own folder, forks with a folder of their own."""
 
 import asyncio
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import forkpoint as fp
 from forkpoint.errors import (
     ForkNameTaken,
     ForkNoSuchPoint,
+    RewindCutShort,
+    RewindUnfinished,
     SnapshotNotFound,
     SnapshotPruned,
     SnapshotStoreFailed,
@@ -23,6 +27,7 @@ from forkpoint.runtime.runtime import Runtime
 from forkpoint.stores.memory import MemoryJournal
 from forkpoint.testing.fakes import FakeClock, settle
 from forkpoint.workspace.beside import RunFolders
+from forkpoint.workspace.disk import Disk
 from forkpoint.workspace.port import Snapshot
 from forkpoint.workspace.recorder import WorkspaceRecorder
 from forkpoint.workspace.store import ContentStore
@@ -645,6 +650,41 @@ def test_a_run_is_not_begun_where_nothing_can_be_captured(tmp_path: Path) -> Non
         with pytest.raises(SnapshotStoreFailed):
             await runtime.start("coder", "go", run_id="r", workspace=folder)
         assert (await runtime.runs()).rows == ()
+        await runtime.close()
+
+    asyncio.run(scene())
+
+
+class Stuck(Disk):
+    """A disk on which nothing can be removed."""
+
+    def unlink(self, name: bytes, at: int) -> None:
+        """Refuse."""
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_nothing_works_on_files_of_which_a_rewind_was_cut_off(tmp_path: Path) -> None:
+    async def scene() -> None:
+        folder = tmp_path / "work"
+        new_folder(folder)
+        files = RunFolders(tmp_path / "contents")
+        script = [calls(call("write", id="w1", name="a.txt", text="one")), "one", *SCRIPT[1:]]
+        runtime = runtime_on(None, fp.Agent("coder", model=played(*script), tools=[write]), files=files)
+        run = await runtime.start("coder", "go", run_id="r", workspace=folder)
+        await run.wait()
+        with (
+            WorkspaceRecorder(folder, tmp_path / "contents", owner="r", disk=Stuck()) as recorder,
+            pytest.raises(RewindCutShort),
+        ):
+            recorder.rewind(turn=1)
+        await run.send("first")
+        assert (await run.wait()).status == "running"
+        with pytest.raises(RewindUnfinished):
+            await run.resume()
+        assert files_in(folder) == {"a.txt": "one", "kept.txt": "mine"}
+        await run.workspace.abort()
+        await run.resume()
+        assert (await run.wait()).output == "first turn over"
         await runtime.close()
 
     asyncio.run(scene())

@@ -15,7 +15,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forkpoint.commands import Rewind
-from forkpoint.errors import ForkpointError, LeaseLost, RunBusy, SnapshotNotFound, WorkspaceInUse, WorkspaceNone
+from forkpoint.errors import (
+    ForkpointError,
+    LeaseLost,
+    RewindUnfinished,
+    RunBusy,
+    SnapshotNotFound,
+    WorkspaceInUse,
+    WorkspaceNone,
+)
 from forkpoint.events import RecordedEvent, SnapshotTaken, WorkspaceRewound
 from forkpoint.ids import AtTurn, Where
 from forkpoint.ports import Lease
@@ -63,6 +71,20 @@ class Workspaces(Protocol):
 def folder_of(workspace: str | os.PathLike[str] | None) -> str | None:
     """A workspace's folder as a run records it: absolute, without links."""
     return None if workspace is None else os.path.realpath(workspace)
+
+
+async def workspace_of(workspaces: Workspaces, state: RunState) -> Workspace | None:
+    """The workspace that a run works in, if it has one.
+
+    Raises ``workspace.rewind-unfinished`` while its files are a mixture: nothing may work on them then.
+    """
+    if state.workspace is None:
+        return None
+    workspace = workspaces(state.run, state.workspace)
+    number: int | None = await in_thread(workspace.unfinished)
+    if number is not None:
+        raise RewindUnfinished(root=state.workspace, rewind_id=number, state="started")
+    return workspace
 
 
 async def capture(workspace: Workspace, state: RunState, why: WhySnapshot) -> SnapshotTaken:

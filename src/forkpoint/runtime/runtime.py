@@ -15,7 +15,7 @@ from forkpoint.agents.tool import Tool
 from forkpoint.commands import ChangeAgent, Start
 from forkpoint.decide import start
 from forkpoint.definition import Limits
-from forkpoint.errors import AgentDiffers, ForkpointError, RunBusy, RunExists
+from forkpoint.errors import AgentDiffers, ForkpointError, RewindUnfinished, RunBusy, RunExists
 from forkpoint.events import InputReceived, RunStarted
 from forkpoint.ids import check_run_id
 from forkpoint.messages import Message, Part
@@ -25,7 +25,7 @@ from forkpoint.runtime.cell import Cell, Edge
 from forkpoint.runtime.comparing import compare_runs, compare_table
 from forkpoint.runtime.dispatch import Bench
 from forkpoint.runtime.edges import Registry
-from forkpoint.runtime.files import Workspaces, folder_of
+from forkpoint.runtime.files import Workspaces, folder_of, workspace_of
 from forkpoint.runtime.keeping import Pruned, Removed, prune, remove
 from forkpoint.runtime.performer import GRACE_S, Performer
 from forkpoint.runtime.planning import Planner
@@ -213,7 +213,7 @@ class Runtime:
             await self._take_up(cell, quiet=quiet)
 
     async def _take_up(self, cell: Cell, *, quiet: bool) -> None:
-        """Take the run's lease and perform it. ``quiet``: not if another process has it."""
+        """Take the run's lease and perform it. ``quiet``: not if that is refused for now."""
         if self.performing(cell.run) is not None:
             return
         now_ms = self.edge.clock.now_ms()
@@ -228,8 +228,10 @@ class Runtime:
         await cell.refresh()
         try:
             performer = await self._performer(cell, lease)
-        except BaseException:
+        except BaseException as error:
             await self.edge.journal.release_lease(lease)
+            if quiet and isinstance(error, RewindUnfinished):
+                return
             raise
         self._performers[cell.run] = performer
         task = asyncio.get_running_loop().create_task(performer.perform())
@@ -249,7 +251,7 @@ class Runtime:
             equipment=equipment,
             requests=Requests(equipment, self.edge.reader),
             reader=self.edge.reader,
-            workspace=None if cell.state.workspace is None else self.workspaces(cell.run, cell.state.workspace),
+            workspace=await workspace_of(self.workspaces, cell.state),
             report=lambda notice: self.edge.bulletin.post(notice.run, notice),
         )
         planner = Planner(equipment, self.edge.reader)
