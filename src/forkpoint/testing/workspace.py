@@ -1,6 +1,6 @@
 """A workspace in memory, by the same rules as a folder on a disk."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 
 from forkpoint.errors.files import (
     NothingToUndo,
@@ -155,7 +155,8 @@ class MemoryWorkspace:
             raise NothingToUndo(root="memory")
         safety, reached = self._rewinds[-1]
         since = after_rewind(self._rows, self._floor, reached)
-        plan = self._plan(safety, since, force=force, git=True, paths=None)
+        changed = {change.path for change in self.changes(safety, reached)}
+        plan = self._plan(safety, since, force=force, git=True, paths=None, only=changed)
         return self._go(safety, plan, dry_run=dry_run, confirmed=True)
 
     def unfinished(self) -> int | None:
@@ -180,12 +181,13 @@ class MemoryWorkspace:
         force: bool,
         git: bool,
         paths: Sequence[bytes] | None,
+        only: Set[bytes] | None = None,
         by: By = "outside",
     ) -> Plan:
         passed = passages(self._entries, self._root, target, since, self._now, present_by=by)
         present = differences(self._entries, self._now, self._root(target))
         try:
-            return plan_rewind(present, passed, force=force, git=git, paths=paths)
+            return plan_rewind(present, passed, force=force, git=git, paths=paths, only=only)
         except PlanEscapes as error:
             problem = f"lies behind the link {shown(error.link)!r}"
             raise WorkspaceEscape(path=shown(error.path), problem=problem) from error

@@ -153,6 +153,26 @@ class WorkspaceContract:
         workspace.undo()
         assert hands.read(b"a") == b"1"
 
+    def test_an_undo_puts_back_what_the_rewind_changed_and_nothing_that_came_later(
+        self, both: tuple[Workspace, Hands]
+    ) -> None:
+        workspace, hands = both
+        for name in (b"a", b"b", b"d/c"):
+            hands.write(name, b"1")
+        workspace.snapshot(by="outside", turn=1)
+        hands.write(b"a", b"2")
+        hands.write(b"made/x", b"2")
+        workspace.snapshot(turn=1)
+        workspace.rewind(turn=1)
+        for name in (b"b", b"d/new", b"made/later"):
+            hands.write(name, b"3")
+        workspace.snapshot(turn=2)
+        done = workspace.undo()
+        assert [change.path for change in done.put_back] == [b"a", b"made/x"]
+        assert [hands.read(name) for name in (b"a", b"made/x", b"b", b"d/new", b"made/later")] == [b"2"] * 2 + [
+            b"3"
+        ] * 3
+
     @pytest.mark.parametrize("force", [False, True])
     def test_what_nobody_can_tell_apart_is_kept_unless_forced(self, both: tuple[Workspace, Hands], force: bool) -> None:
         workspace, hands = both

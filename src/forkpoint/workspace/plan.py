@@ -82,14 +82,16 @@ def plan_rewind(
     force: bool = False,
     git: bool = False,
     paths: Sequence[bytes] | None = None,
+    only: Set[bytes] | None = None,
 ) -> Plan:
     """Decide a rewind: ``present`` are the changes that would lead from now to the target.
 
     ``passages`` run from the target to now, oldest first. ``paths`` narrows the rewind to these
-    paths and what lies below them. Raises ``PlanEscapes`` if a path could only be put back through
-    a link that stays.
+    paths and what lies below them, ``only`` to exactly these. Raises ``PlanEscapes`` if a path could
+    only be put back through a link that stays.
     """
-    changes = {c.path: c for c in present if paths is None or _within(c.path, paths)}
+    asked = (c for c in present if paths is None or _within(c.path, paths))
+    changes = {c.path: c for c in asked if only is None or c.path in only}
     touches = touched(changes, passages)
     kept: dict[bytes, Kept] = {}
     for path, change in changes.items():

@@ -221,12 +221,13 @@ class WorkspaceRecorder:
         )
 
     def undo(self, *, dry_run: bool = False, force: bool = False) -> Rewound:
-        """Put back what the last rewind changed. Raises ``workspace.nothing-to-undo``."""
+        """Put back what the last rewind changed, and nothing else. Raises ``workspace.nothing-to-undo``."""
         last = self._register.last_rewind()
         if last is None or last.after is None:
             raise NothingToUndo(root=str(self._taking.live.path))
         since = after_rewind(self.list(), self._register.floor, last.after)
-        choices = Choices(force=force, git=True, confirmed=True)
+        changed = frozenset(change.path for change in self.changes(last.safety, last.after))
+        choices = Choices(force=force, git=True, only=changed, confirmed=True)
         return (
             self._rewinding.look(last.safety, since, choices)
             if dry_run

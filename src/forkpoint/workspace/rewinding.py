@@ -51,6 +51,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
     git: bool = False
     paths: tuple[bytes, ...] | None = None
+    only: frozenset[bytes] | None = None
     confirmed: bool = False
     present_by: By = "outside"
 
@@ -114,6 +115,7 @@ class Rewinding:
                 force=choices.force,
                 git=choices.git,
                 paths=choices.paths,
+                only=choices.only,
             )
         except PlanEscapes as error:
             problem = f"lies behind the link {shown(error.link)!r}"
