@@ -29,10 +29,8 @@ PLAIN = {
     ("testing/fakes.py", "AssertionError"): "a test has failed",
     ("testing/journal/given.py", "AssertionError"): "a test has failed",
     ("testing/workspace_contract.py", "NotImplementedError"): "whoever runs the contract implements it",
-    ("workspace/aim.py", "ValueError"): "a call with arguments that no call may have",
     ("workspace/disk.py", "OSError"): "translated where the others of the system are",
     ("workspace/live.py", "AssertionError"): "nobody can come here",
-    ("workspace/recorder.py", "ValueError"): "a call with arguments that no call may have",
     ("workspace/tree.py", "ValueError"): "translated where the name of a tree comes in",
 }
 """Where an exception of Python's own is raised, and why that is right."""

@@ -20,6 +20,7 @@ from forkpoint.errors.files import (
     SnapshotStoreFailed,
     SnapshotStoreForeign,
     SnapshotStoreFull,
+    WorkspaceBadChoice,
     WorkspaceBusy,
     WorkspaceEscape,
     WorkspaceFolderTaken,
@@ -75,11 +76,14 @@ def test_a_rewind_names_a_turn_or_a_tree_and_sane_numbers(place: Place) -> None:
     with place.recorder() as recorder:
         tree = recorder.snapshot(by="outside").tree
         for wrong in ({}, {"turn": 1, "target": tree}, {"turn": -1}):
-            with pytest.raises(ValueError):
+            with pytest.raises(WorkspaceBadChoice, match="nothing was written"):
                 recorder.rewind(**wrong)
         for wrong in ({"keep_turns": 0}, {"max_file_bytes": -1}):
-            with pytest.raises(ValueError):
+            with pytest.raises(WorkspaceBadChoice):
                 place.recorder(**wrong)
+        with pytest.raises(WorkspaceBadChoice):
+            recorder.prune(keep_turns=0)
+        assert [row.tree for row in recorder.list()] == [tree]
         for name in ("sha256:no", "nonsense"):
             with pytest.raises(SnapshotNotFound):
                 recorder.changes(tree, name)

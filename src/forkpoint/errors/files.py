@@ -56,6 +56,18 @@ class WorkspaceBadIgnore(ForkpointError):
     fix = "Correct the line, or remove the file if nothing is to be left out."
 
 
+class WorkspaceBadChoice(ForkpointError):
+    """What was asked of the workspace can't be meant; nothing was written."""
+
+    problem: str
+
+    code = "workspace.bad-choice"
+    kind = "usage"
+    says = "The workspace can't do that: {problem}; nothing was written"
+    why = "A guess at what was meant could put the wrong files back, or give up the wrong turns."
+    fix = "Correct what the message names."
+
+
 class WorkspaceBusy(ForkpointError):
     """Another process is rewinding this workspace; nothing was written."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from forkpoint.errors.files import SnapshotNotFound, SnapshotPruned
+from forkpoint.errors.files import SnapshotNotFound, SnapshotPruned, WorkspaceBadChoice
 from forkpoint.workspace.plan import By, Passage
 from forkpoint.workspace.port import Point, SnapshotEntry
 from forkpoint.workspace.tree import Folder, Load, TreeId, differences
@@ -15,10 +15,10 @@ def aim(
 
     Before turn n means: before the run first changed anything in turn n or later, so that what a
     person did before the turn's first tool belongs to the state. Raises ``snapshot.not-found`` and
-    ``snapshot.pruned``, and ``ValueError`` unless exactly one of ``target`` and ``turn`` is given.
+    ``snapshot.pruned``, and ``workspace.bad-choice`` unless exactly one of ``target`` and ``turn`` is given.
     """
     if (target is None) == (turn is None):
-        raise ValueError("a rewind names either a tree or a turn")
+        raise WorkspaceBadChoice(problem="a rewind names either a tree or a turn")
     at = _at_tree(rows, floor, target) if target is not None else _before_turn(rows, floor, turn or 0)
     return rows[at].tree, points(rows[at + 1 :])
 
@@ -34,7 +34,7 @@ def _at_tree(rows: Sequence[SnapshotEntry], floor: int, target: TreeId) -> int:
 
 def _before_turn(rows: Sequence[SnapshotEntry], floor: int, turn: int) -> int:
     if turn < 0:
-        raise ValueError(f"a turn is at least 0, not {turn}")
+        raise WorkspaceBadChoice(problem=f"a turn is at least 0, not {turn}")
     if turn < floor:
         raise SnapshotPruned(wanted=f"of turn {turn}", floor=floor)
     first = next((i for i, row in enumerate(rows) if row.turn >= turn and row.by in ("run", "mixed")), len(rows))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from forkpoint.errors.files import NothingToUndo, SnapshotNotFound, WorkspaceEscape
+from forkpoint.errors.files import NothingToUndo, SnapshotNotFound, WorkspaceBadChoice, WorkspaceEscape
 from forkpoint.workspace.aim import after_rewind, aim
 from forkpoint.workspace.capture import DEFAULT_MAX_FILE_BYTES
 from forkpoint.workspace.copying import Copied, Copying
@@ -34,7 +34,8 @@ class WorkspaceRecorder:
     parallel when there is much to read (0: none beside the caller's). With ``may_be_gone`` the
     folder need not be there any more: what is stored of it can still be looked at and copied.
 
-    Raises ``workspace.refused`` for ``/``, a home folder, no folder, and a store or a folder in one.
+    Raises ``workspace.refused`` for ``/``, a home folder, no folder, and a store or a folder in one;
+    ``workspace.bad-choice`` for ``keep_turns`` below 1 or ``max_file_bytes`` below 0.
     """
 
     def __init__(
@@ -54,9 +55,9 @@ class WorkspaceRecorder:
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         if keep_turns is not None and keep_turns < 1:
-            raise ValueError(f"keep_turns is at least 1, not {keep_turns}")
+            raise WorkspaceBadChoice(problem=f"keep_turns is at least 1, not {keep_turns}")
         if max_file_bytes < 0:
-            raise ValueError(f"max_file_bytes is at least 0, not {max_file_bytes}")
+            raise WorkspaceBadChoice(problem=f"max_file_bytes is at least 0, not {max_file_bytes}")
         port = disk or Disk()
         self._owns_store = not isinstance(store, ContentStore)
         self._store = store if isinstance(store, ContentStore) else ContentStore(store, disk=port)
@@ -185,6 +186,8 @@ class WorkspaceRecorder:
         with self._store.turn, self._store.guard(alone=True):
             last = self._register.last()
             keep = keep_turns if keep_turns is not None else self._keep_turns
+            if keep is not None and keep < 1:
+                raise WorkspaceBadChoice(problem=f"keep_turns is at least 1, not {keep}")
             if last is not None and keep is not None:
                 with self._taking.recording():
                     self._register.drop_below(last.turn - keep + 1)
