@@ -1,6 +1,6 @@
 """Large values out of events, and back in: what is over the limit is a blob that the event refers to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -51,6 +51,14 @@ def bring_back(word: S, blob: Callable[[str], bytes]) -> S:
 
     rebuilt: S = _rebuild(word, back)
     return rebuilt
+
+
+def stand_aside(words: Iterable[Holder]) -> bool:
+    """Whether a large value of one of ``words`` is a blob."""
+    for word in words:  # noqa: SIM110  a generator doubles the cost of every message
+        if word.aside:
+            return True
+    return False
 
 
 def refs(word: Any) -> dict[str, Ref]:

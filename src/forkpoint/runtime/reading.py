@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forkpoint._vector import Vector
-from forkpoint.aside import bring_back, refs
+from forkpoint.aside import bring_back, refs, stand_aside
 from forkpoint.codec import decode_event, decode_events, event_digest, event_digests
 from forkpoint.errors import EventAltered, EventUnreadable, RunNotFound
 from forkpoint.events import KINDS, RecordedEvent
@@ -72,8 +72,11 @@ def decode_commit(
     if len(lines) != len(commit.kinds):
         raise EventAltered(run=run, seq=first)
     if only is not None:
-        wanted = ((seq, line) for seq, line in enumerate(lines, first) if seq in only)
-        return [RecordedEvent(run, seq, at_ms, b"", decode_event(line, run=run, seq=seq)) for seq, line in wanted]
+        return [
+            RecordedEvent(run, seq, at_ms, b"", decode_event(line, run=run, seq=seq))
+            for seq, line in enumerate(lines, first)
+            if seq in only
+        ]
     digests = event_digests(before, run, first, at_ms, lines)
     if b"".join([*(digest[:MARK_BYTES] for digest in digests[:-1]), digests[-1]]) != commit.marks:
         raise EventAltered(run=run, seq=_first_altered(commit, digests))
@@ -214,13 +217,12 @@ class Reader:
             if stretch.upto <= after:
                 continue
             commits = await self.journal.outlines(stretch.run, after=max(stretch.after, after), upto=stretch.upto)
-            for commit in commits:
-                at_ms = commit.at_ms
-                found += [
-                    Outline(stretch.run, seq, _KIND_NAMES[kind], at_ms)
-                    for seq, kind in enumerate(commit.kinds, commit.first)
-                    if after < seq <= stretch.upto
-                ]
+            found += [
+                Outline(stretch.run, seq, _KIND_NAMES[kind], commit.at_ms)
+                for commit in commits
+                for seq, kind in enumerate(commit.kinds, commit.first)
+                if after < seq <= stretch.upto
+            ]
         return found
 
     async def load(self, run: str, *, upto: int | None = None) -> Loaded:
@@ -287,8 +289,9 @@ class Reader:
             if low >= high:
                 continue
             for commit in await self.journal.commits(stretch.run, after=low, upto=high):
-                decoded = decode_commit(commit, stretch.run, b"", self._writer.codec, only=seqs)
-                events |= {event.seq: event for event in decoded if event.seq <= high}
+                for event in decode_commit(commit, stretch.run, b"", self._writer.codec, only=seqs):
+                    if event.seq <= high:
+                        events[event.seq] = event
         return thawed(state, addresses, events)
 
     async def addresses(self, frozen: Frozen) -> list[tuple[int, int, int]]:
@@ -324,7 +327,7 @@ class Reader:
         """The state with large values back in every message that it holds."""
         entries = []
         for entry in state.transcript.entries:
-            if any(part.aside for part in entry.message.parts):
+            if stand_aside(entry.message.parts):
                 entry = replace(entry, message=await self.whole(entry.message))  # noqa: PLW2901
             entries.append(entry)
         effects = {key: await self.whole(opened) for key, opened in state.effects.items()}

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from forkpoint._vector import Vector
+from forkpoint.aside import stand_aside
 from forkpoint.definition import AgentRecord
 from forkpoint.effects import ModelCall
 from forkpoint.errors import ModelAnswersCalls
@@ -54,9 +55,7 @@ class Requests:
     async def _edge(self, messages: Iterable[Message]) -> list[Message]:
         ready = []
         for message in messages:
-            whole = message
-            if any(part.aside for part in message.parts):
-                whole = await self._reader.whole(message)
+            whole = await self._reader.whole(message) if stand_aside(message.parts) else message
             ready.append(self._revealed(whole))
         return ready
 
