@@ -171,3 +171,61 @@ def judge(
     if not theirs:
         assert after == target
         assert not kept
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    start=st.lists(moves, max_size=6),
+    first=st.lists(moves, min_size=1, max_size=4),
+    later=st.lists(st.tuples(st.sampled_from(["run", "outside"]), st.lists(moves, max_size=3)), max_size=3),
+    force=st.booleans(),
+)
+def test_an_undo_touches_only_what_the_rewind_changed(
+    start: list[Move], first: list[Move], later: list[Moment], force: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(root=Path(folder) / "project", store=Path(folder) / "store")
+        place.root.mkdir()
+        with place.recorder() as recorder:
+            undo_later(place, recorder, start, first, later, force)
+
+
+def undo_later(
+    place: Place, recorder: WorkspaceRecorder, start: list[Move], first: list[Move], later: list[Moment], force: bool
+) -> None:
+    hands: list[Hands] = [FolderHands(place.root)]
+    for each in start:
+        move(place.root, hands, each)
+    target = recorder.snapshot(by="outside", turn=0).tree
+    for each in first:
+        move(place.root, hands, each)
+    recorder.snapshot(turn=1)
+    rewound = {change.path for change in recorder.rewind(target, confirm_deletes=True).put_back}
+    if not rewound:
+        return
+    theirs: set[bytes] = set()
+    for number, (by, edits) in enumerate(later):
+        was = whole(place.root)
+        for each in edits:
+            move(place.root, hands, each)
+        theirs |= changed(was, whole(place.root)) if by == "outside" else set()
+        recorder.snapshot(by=by, turn=2 + number)
+    before = whole(place.root)
+    try:
+        dry = recorder.undo(dry_run=True, force=force)
+    except WorkspaceEscape:
+        assert whole(place.root) == before
+        return
+    done = recorder.undo(force=force)
+    assert (dry.put_back, dry.kept) == (done.put_back, done.kept)
+    after = whole(place.root)
+    for path in changed(before, after):
+        if path in rewound:
+            assert force or path not in theirs or path not in before
+        else:
+            # A missing folder is made for something below it.
+            assert path not in before
+            assert after[path][0] == "folder"
+    if done.put_back:
+        recorder.undo()
+        assert whole(place.root) == before
