@@ -1,12 +1,13 @@
 """One way to write a value down, and one way to name it by its content."""
 
-import base64
 import hashlib
+from binascii import b2a_base64
 from typing import Any
 
 import msgspec
 
 _sha256 = hashlib.sha256
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _canonical = msgspec.json.Encoder(order="sorted")
 
 
@@ -32,4 +33,4 @@ def link(before: bytes, *parts: bytes) -> bytes:
 
 def short(digest: bytes) -> str:
     """A digest as URL-safe base64, for where bytes are dear: 43 characters for 32 bytes, 22 for 16."""
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
+    return b2a_base64(digest, newline=False).translate(_URL_SAFE, b"=").decode("ascii")

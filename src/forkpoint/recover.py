@@ -77,8 +77,9 @@ def rule(
 
     ``doubtful`` and ``transient`` are about an error; ``calling_off`` says that no attempt may follow.
     """
-    if isinstance(outcome, Succeeded | Cancelled) or (isinstance(outcome, Failed) and outcome.happened):
-        return Ruling(outcome)
+    match outcome:
+        case Succeeded() | Cancelled() | Failed(happened=True):
+            return Ruling(outcome)
     doubtful = doubtful or isinstance(outcome, Unknown)
     lost = isinstance(outcome, Unknown) and outcome.because == "lost"
     if isinstance(opened.effect, ModelCall):
