@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from forkpoint import connect
 from forkpoint.agents.agent import Agent
 from forkpoint.agents.tool import tool
 from forkpoint.definition import Compaction, Limits
@@ -97,6 +98,14 @@ def test_an_agent_that_cannot_work_is_refused(changes: dict[str, Any], problem: 
     with pytest.raises(AgentBadDefinition) as caught:
         agent(**changes)
     assert caught.value.code == "agent.bad-definition" and problem in caught.value.problem
+
+
+def test_two_agents_of_one_name_are_refused_where_a_run_could_mean_either() -> None:
+    one = agent()
+    with pytest.raises(AgentBadDefinition) as caught:
+        connect("memory:", agents=[one, agent()])
+    assert (caught.value.agent, caught.value.problem) == (one.name, "another agent here has its name")
+    connect("memory:", agents=[one, one])
 
 
 def test_the_record_is_the_same_bytes_in_every_process() -> None:

@@ -108,6 +108,8 @@ def test_input_is_a_text_a_part_or_several(given: Any, parts: Any) -> None:
 @pytest.mark.parametrize(
     "given",
     [
+        5,
+        None,
         ["hi"],
         [None],
         Usage(),

@@ -11,7 +11,7 @@ from forkpoint._word import Holder
 from forkpoint.agents.agent import Agent
 from forkpoint.agents.tool import Tool
 from forkpoint.definition import AgentRecord
-from forkpoint.errors import AgentDiffers, AgentMissing
+from forkpoint.errors import AgentBadDefinition, AgentDiffers, AgentMissing
 from forkpoint.ports import Model
 from forkpoint.redefinition import differences
 from forkpoint.secrets import Secrets
@@ -96,6 +96,9 @@ class Registry:
         secrets: Secrets | None,
     ) -> None:
         self.agents = {agent.name: agent for agent in agents}
+        for agent in agents:
+            if self.agents[agent.name] is not agent:
+                raise AgentBadDefinition(agent=agent.name, problem="another agent here has its name")
         self.extra: dict[str, Tool[..., Any]] = {}
         self.patched: dict[str, Model] = {}
         self._models = models

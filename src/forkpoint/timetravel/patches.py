@@ -77,12 +77,16 @@ class Patch:
 
 def parts_of(given: "str | Part | Message | Sequence[Part]") -> tuple[Part, ...]:
     """User input as parts. Raises ``patch.bad`` for what is none."""
-    if isinstance(given, str):
-        return (Text(content=given),)
-    if isinstance(given, Message):
-        parts = given.parts
-    else:
-        parts = (given,) if isinstance(given, msgspec.Struct) else tuple(given)
+    parts: tuple[Any, ...]
+    match given:
+        case str():
+            return (Text(content=given),)
+        case Message():
+            parts = given.parts
+        case Sequence():
+            parts = tuple(given)
+        case _:
+            parts = (given,)
     if not all(isinstance(part, _SPOKEN) for part in parts):
         raise PatchBad(part="input", detail="it is neither a text nor a sequence of parts that a person may say")
     return parts
