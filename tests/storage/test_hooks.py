@@ -1,8 +1,9 @@
-"""What stands before the store: a ``redact`` hook sees every event before it is written, a payload codec every body.
+"""What stands between an event and the disk: the ``redact`` hook, the payload codec, and the flush of a commit.
 
 Not tested here: registered secrets (see ``test_secrecy``), and what ``verify`` says of bytes that a codec refuses.
 """
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +63,17 @@ def test_a_payload_codec_stands_before_every_body_and_blob_and_another_process_g
 
     assert on_store(path, goes_on, codec=Turned()) == ["idle", "idle"]
     assert verified(path, fold=True, codec=Turned()).sound
+
+
+@pytest.mark.parametrize(("options", "level"), [({}, 2), ({"durability": "full"}, 2), ({"durability": "normal"}, 1)])
+def test_a_commit_is_flushed_before_it_counts_unless_that_is_given_up(
+    path: Path, options: dict[str, Any], level: int
+) -> None:
+    """SQLite's own words: 2 flushes the log at every commit, 1 leaves that to the system until a checkpoint."""
+
+    async def asked() -> int:
+        async with fp.connect(path, **options) as runtime:
+            journal: Any = runtime.edge.journal
+            return int(journal._connection.execute("PRAGMA synchronous").fetchone()[0])
+
+    assert asyncio.run(asked()) == level
