@@ -10,6 +10,7 @@ from forkpoint.adapters.provider_models import ProviderModel
 from forkpoint.agents.agent import Agent
 from forkpoint.errors import ModelNoProvider
 from forkpoint.ports import Clock, Journal, Model
+from forkpoint.runtime.arguments import one_of, unfit
 from forkpoint.runtime.cell import Edge
 from forkpoint.runtime.clock import SystemClock
 from forkpoint.runtime.edges import Registry
@@ -56,6 +57,13 @@ def connect(
     ``grace_s`` how long a signalled call may take to end. ``files`` is the folder for the contents of workspaces
     (beside the journal if left out), ``keep_turns`` how many turns of them are kept.
     """
+    one_of("durability", durability, ("full", "normal"))
+    if not isinstance(agents, Sequence) or not all(isinstance(agent, Agent) for agent in agents):
+        raise unfit("agents", agents, "a sequence of agents")
+    if secrets is not None and not isinstance(secrets, Mapping):
+        raise unfit("secrets", type(secrets).__name__, "a mapping of names to values")
+    if not lease_s > 0 or not grace_s >= 0:
+        raise unfit("lease_s and grace_s", (lease_s, grace_s), "seconds above 0, and of 0 or more")
     journal = open_store(store, durability=durability) if isinstance(store, str | Path) else store
     known = Secrets(secrets)
     writer = Writer(secrets=known, redact=redact, codec=codec)

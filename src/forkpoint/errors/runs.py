@@ -318,3 +318,16 @@ class WorkspaceNone(ForkpointError):
     why = "It was started, or forked, without a folder of its own."
     fix = "Start with workspace=FOLDER, or fork with workspace=FOLDER (--workspace DIR) from a run that has one."
     run: str
+
+
+class ArgumentUnfit(ForkpointError):
+    """An argument of a call to Forkpoint is of a kind or value that it cannot take."""
+
+    code = "argument.unfit"
+    kind = "usage"
+    says = "{argument} takes {takes}, not {given}; nothing was written"
+    why = "Another value would be stored, and mean something else or nothing later."
+    fix = "Pass that; the docstring of the call says what each argument means."
+    argument: str
+    given: str
+    takes: str

@@ -304,3 +304,14 @@ class RuntimeBlocksItself(ForkpointError):
     says = "A blocking call was made on the OS thread that would carry it out; nothing was written"
     why = "An async tool or model of a blocking runtime runs on that runtime's own event loop."
     fix = "Make the tool a plain function (it then runs on an OS thread of its own), or use the async API in it."
+
+
+class StoreUnknownKind(ForkpointError):
+    """A store was named by a scheme that Forkpoint has no store for."""
+
+    code = "store.unknown-kind"
+    kind = "usage"
+    says = "There is no store for {given}; nothing was written"
+    why = "A store is a file, named by its path or sqlite:PATH, or memory: for one that goes with the process."
+    fix = "Give a path; for a file whose name looks like an address, write ./ before it."
+    given: str

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from forkpoint.commands import (
     Answer,
@@ -26,6 +26,7 @@ from forkpoint.json_check import check_json
 from forkpoint.messages import Message, Part
 from forkpoint.outcomes import Succeeded
 from forkpoint.ports import ModelRequest, RunRow
+from forkpoint.runtime.arguments import checked_limits, labels_of, one_of, unfit
 from forkpoint.runtime.cell import Cell
 from forkpoint.runtime.comparing import run_trajectory
 from forkpoint.runtime.files import RunFiles, folder_for_fork, folder_of
@@ -226,7 +227,7 @@ class Run:
 
     async def unpause(self, *, limits: Limits | None = None, actor: str | None = None) -> None:
         """Go on after a pause or a reached limit; a limit counts anew, or is replaced by ``limits``."""
-        await self._ask(Unpause(limits=limits, actor=actor))
+        await self._ask(Unpause(limits=checked_limits(limits), actor=actor))
 
     async def interrupt(self, reason: str = "", *, actor: str | None = None) -> None:
         """Call the turn off: what is in flight is signalled, what was not tried is cancelled."""
@@ -336,6 +337,10 @@ class Run:
         the child has no files of its own. ``pending`` says what becomes of calls the parent left open. Raises the
         ``fork.*`` and ``patch.*`` errors, and ``snapshot.not-found`` where no files were captured by then.
         """
+        one_of("effects", effects, get_args(EffectsPolicy))
+        one_of("pending", pending, get_args(Pending))
+        if patch is not None and not isinstance(patch, Patch):
+            raise unfit("patch", patch, "a Patch")
         patch = patch or Patch()
         loaded = await stand(self._edge.reader, self.id, where_of(at, step=step, turn=turn, before=before))
         self._runtime.know(patch)
@@ -350,7 +355,7 @@ class Run:
                 effects=effects,
                 pending=pending,
                 workspace=folder,
-                labels=labels,
+                labels=labels_of(labels),
                 actor=actor,
             )
         child = await self._runtime.open(name)

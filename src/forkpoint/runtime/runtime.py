@@ -20,6 +20,7 @@ from forkpoint.events import InputReceived, RunStarted
 from forkpoint.ids import check_run_id
 from forkpoint.messages import Message, Part
 from forkpoint.ports import Append, Page, RunFilter, RunRow
+from forkpoint.runtime.arguments import checked_limits, labels_of
 from forkpoint.runtime.calls import in_thread
 from forkpoint.runtime.cell import Cell, Edge
 from forkpoint.runtime.comparing import compare_runs, compare_table
@@ -59,14 +60,7 @@ class RunWait(Struct, frozen=True, kw_only=True):
 class Runtime:
     """What ``connect`` gives: the runs of one store, and what this process can do with them."""
 
-    def __init__(
-        self,
-        edge: Edge,
-        registry: Registry,
-        *,
-        workspaces: Workspaces,
-        grace_s: float = GRACE_S,
-    ) -> None:
+    def __init__(self, edge: Edge, registry: Registry, *, workspaces: Workspaces, grace_s: float = GRACE_S) -> None:
         self.edge = edge
         self.workspaces = workspaces
         self._registry = registry
@@ -119,8 +113,8 @@ class Runtime:
         command = Start(
             agent=self._registry.record(definition.name),
             input=None if input is None else self._from_outside(input),
-            labels=dict(labels) if labels else None,
-            limits=limits or definition.limits,
+            labels=labels_of(labels),
+            limits=checked_limits(limits) or definition.limits,
             workspace=folder_of(workspace),
             actor=actor,
         )
