@@ -67,11 +67,6 @@ class Performer:
         self._error: BaseException | None = None
         self._closing = False
 
-    @property
-    def in_flight(self) -> frozenset[int]:
-        """The effects that are being performed here."""
-        return frozenset(self._controls)
-
     async def perform(self) -> RunState:
         """Perform the run; its state when there is nothing more to do here. Raises what stopped it."""
         await self._perform_leased()

@@ -31,6 +31,7 @@ from forkpoint.runtime.cell import Cell
 from forkpoint.runtime.comparing import run_trajectory
 from forkpoint.runtime.files import RunFiles, folder_for_fork, folder_of
 from forkpoint.runtime.forking import fork
+from forkpoint.runtime.keeping import is_performed
 from forkpoint.runtime.places import effect_named, settled_step, stand
 from forkpoint.runtime.progress import Inbox, Progress
 from forkpoint.runtime.reading import Outline
@@ -302,10 +303,7 @@ class Run:
                 await self._pause()
 
     async def _owned(self) -> bool:
-        row = await self.row()
-        if row.owner is None or row.owner_alive is False:
-            return False
-        return row.owner_alive is True or row.lease_until_ms > self._edge.clock.now_ms()
+        return is_performed(self._edge, await self.row())
 
     async def _pause(self) -> None:
         done = asyncio.Event()

@@ -5,7 +5,6 @@ What a run holds was written by models and tools: control characters in it are s
 
 import re
 import unicodedata
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -224,22 +223,3 @@ def _pad(text: str, width: int) -> str:
 
 
 # ── trajectories ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def trajectory_text(told: Trajectory) -> str:
-    """A trajectory for people: a few lines a step."""
-    lines = [f"{cut(told.run or 'messages', 60)}  {side_text(told)}"]
-    if told.missing:
-        lines.append(f"(steps 1 to {told.missing} are not told)")
-    for step in told.steps:
-        lines += [*_heard(step.heard), f"{step.number:>4}  {cut(step.text or '(no text)')}"]
-        for call in step.calls:
-            ended = call.status if call.error in (None, call.status) else f"{call.status}: {call.error}"
-            said = f" = {value_text(call.result)}" if call.answered else ""
-            lines.append(f"      → {cut(call_text(call))}  [{seen(ended)}]")
-            lines += [f"       {cut(said)}"] if said else []
-    return "\n".join([*lines, *_heard(told.after)])
-
-
-def _heard(messages: Sequence[Any]) -> list[str]:
-    return [f"      {seen(message.role)}: {cut(message.text)}" for message in messages]
