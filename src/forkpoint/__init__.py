@@ -11,11 +11,16 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from forkpoint.agents.agent import Agent as Agent
+    from forkpoint.agents.asking import EffectFailed as EffectFailed
     from forkpoint.agents.calling import NotOccurred as NotOccurred
     from forkpoint.agents.calling import Occurred as Occurred
     from forkpoint.agents.calling import OutcomeUnknown as OutcomeUnknown
     from forkpoint.agents.calling import StillUnknown as StillUnknown
     from forkpoint.agents.calling import ToolContext as ToolContext
+    from forkpoint.agents.function import Function as Function
+    from forkpoint.agents.function import Step as Step
+    from forkpoint.agents.function import record as record
+    from forkpoint.agents.function import step as step
     from forkpoint.agents.tool import Tool as Tool
     from forkpoint.agents.tool import tool as tool
     from forkpoint.apps import App as App
@@ -54,9 +59,11 @@ _HOMES = {
     "Cancelled": "outcomes",
     "Compaction": "definition",
     "Delete": "timetravel.patches",
+    "EffectFailed": "agents.asking",
     "Failed": "outcomes",
     "ForkPoint": "ids",
     "ForkpointError": "errors",
+    "Function": "agents.function",
     "Insert": "timetravel.patches",
     "Limits": "definition",
     "Message": "messages",
@@ -71,6 +78,7 @@ _HOMES = {
     "RunFilter": "ports",
     "RunState": "state",
     "Runtime": "runtime.runtime",
+    "Step": "agents.function",
     "StillUnknown": "agents.calling",
     "Succeeded": "outcomes",
     "Text": "messages",
@@ -82,8 +90,10 @@ _HOMES = {
     "compare": "timetravel.comparing",
     "compare_many": "timetravel.comparing",
     "connect": "wiring",
+    "record": "agents.function",
     "replay": "timetravel.moments",
     "state_at": "timetravel.moments",
+    "step": "agents.function",
     "tool": "agents.tool",
     "validate_transcript": "transcript",
 }

@@ -1,9 +1,12 @@
 """What a performer's commands bring about: requests, dispatches, outcomes. Pure, like all deciding."""
 
+from msgspec.structs import replace
+
 from forkpoint._canon import link, short
-from forkpoint.commands import Advance, CallPlan, Found, Plan, Settle
+from forkpoint.commands import Advance, Ask, CallPlan, Found, Plan, Settle
 from forkpoint.effects import Effect, ModelCall, ToolCall
 from forkpoint.events import (
+    AgentChanged,
     ApprovalRequested,
     ContextCompacted,
     EffectDispatched,
@@ -14,10 +17,12 @@ from forkpoint.events import (
     RunPaused,
     StateChanged,
 )
+from forkpoint.functions import asking_message, shown_digest
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
 from forkpoint.pieces import Open
 from forkpoint.recover import rule, spent
-from forkpoint.state import RunState
+from forkpoint.redefinition import differences
+from forkpoint.state import RunState, agent_digest
 from forkpoint.status import due
 from forkpoint.summarise import compaction, replaced_by, wanted
 from forkpoint.transcript import additions, request_digest
@@ -34,7 +39,11 @@ def idempotency_key(run: str, effect: int) -> str:
 def advance(state: RunState, command: Advance, now_ms: int) -> Events:
     """Dispatch what is due; ask the model if every call is answered; pause at a limit."""
     now_due = due(state, now_ms)
-    events: list[Event] = [_dispatch(state, state.effects[key], command.by) for key in now_due.dispatch]
+    ready = now_due.dispatch
+    if state.function is not None:
+        after = state.seq if command.after is None else command.after
+        ready = tuple(key for key in ready if key in command.ready or key > after)
+    events: list[Event] = [_dispatch(state, state.effects[key], command.by) for key in ready]
     if not now_due.ask:
         return tuple(events)
     limit = reached(state, now_ms)
@@ -73,6 +82,31 @@ def reached(state: RunState, now_ms: int) -> str | None:
     return None
 
 
+def ask(state: RunState, command: Ask, now_ms: int) -> Events:
+    """Request what a function's code asks for, unless the run is held or was called off; pause at a limit."""
+    if not state.active or state.interrupting or state.stopped or state.paused is not None:
+        return ()
+    events: list[Event] = []
+    effect = command.effect
+    definition = state.agent_digest
+    if command.agent is not None:
+        events.append(AgentChanged(agent=command.agent, differences=differences(state.agent, command.agent)))
+        definition = agent_digest(command.agent)
+    if isinstance(effect, ModelCall):
+        limit = reached(state, now_ms)
+        if limit is not None:
+            return (RunPaused(reason=f"the limit was reached: {limit}", limit=limit),)
+        effect = replace(effect, digest=shown_digest(state, effect, definition))
+    seq = state.seq + len(events) + 1
+    call = "" if not isinstance(effect, ToolCall) else _call_id(state, effect)
+    return (*events, EffectRequested(effect=effect), *_at_once(seq, call, command))
+
+
+def _call_id(state: RunState, effect: ToolCall) -> str:
+    message = asking_message(state, effect.message) if effect.message else None
+    return effect.id if message is None else message.calls[effect.call].id
+
+
 def plan(state: RunState, command: Plan) -> Events:
     """Request every call of the last message that has no effect yet, one plan each."""
     if state.interrupting or state.stopped:
@@ -94,18 +128,17 @@ def plan(state: RunState, command: Plan) -> Events:
             attempts=planned.attempts,
         )
         seq = state.seq + len(events) + 1
-        events += (EffectRequested(effect=effect), *_at_once(state, seq, place, planned))
+        events += (EffectRequested(effect=effect), *_at_once(seq, state.batch[place].call, planned))
     return tuple(events)
 
 
-def _at_once(state: RunState, seq: int, place: int, planned: CallPlan) -> Events:
+def _at_once(seq: int, call: str, planned: CallPlan | Ask) -> Events:
     """What is known about a call the moment it is requested: refused, on record already, or gated."""
-    call = state.batch[place].call
     if planned.refused is not None:
-        return (EffectSettled(effect=seq, outcome=planned.refused, attempt=0, call=call),)
+        return (EffectSettled(effect=seq, outcome=planned.refused, attempt=0, call=call or None),)
     if planned.recorded is not None:
         source, outcome = planned.recorded
-        return (EffectSettled(effect=seq, outcome=outcome, attempt=0, call=call, source=source),)
+        return (EffectSettled(effect=seq, outcome=outcome, attempt=0, call=call or None, source=source),)
     if planned.gated:
         return (ApprovalRequested(effect=seq, digest=planned.digest),)
     return ()

@@ -23,6 +23,7 @@ class App:
     """
 
     agents: "Sequence[Agent]" = ()
+    functions: Sequence[Callable[..., Any]] = ()
     models: "Callable[[str], Model] | Mapping[str, Model] | None" = None
     secrets: Mapping[str, str] | None = field(default=None, repr=False)
     redact: Callable[[dict[str, Any]], dict[str, Any]] | None = None

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from forkpoint.definition import AgentRecord, Limits
-from forkpoint.effects import Recovery
+from forkpoint.effects import Effect, Recovery
 from forkpoint.events import Caller, Decision, SnapshotTaken, WorkspaceRewound
 from forkpoint.messages import Part, Usage
 from forkpoint.outcomes import Failed, Outcome, Succeeded
@@ -27,6 +27,7 @@ class Start(Command, frozen=True, kw_only=True):
     workspace: str | None = None
     caller: Caller | None = None
     actor: str | None = None
+    function: str | None = None
 
 
 class Send(Command, frozen=True, kw_only=True):
@@ -132,10 +133,31 @@ class Plan(Command, frozen=True, kw_only=True):
     plans: tuple[CallPlan, ...]
 
 
+class Ask(Command, frozen=True, kw_only=True):
+    """Request what a function's code asks for: ``effect``, with the definition it is asked under where that differs
+    from the one on record. ``gated``, ``digest``, ``refused`` and ``recorded`` are a ``CallPlan``'s."""
+
+    effect: Effect
+    agent: AgentRecord | None = None
+    gated: bool = False
+    digest: str = ""
+    refused: Failed | None = None
+    recorded: tuple[int, Outcome] | None = None
+
+
+class Return(Command, frozen=True, kw_only=True):
+    """The function has come to its end: it returned, or raised."""
+
+    outcome: Succeeded | Failed
+
+
 class Advance(Command, frozen=True, kw_only=True):
-    """Request and dispatch whatever is due, by the performer ``by``."""
+    """Request and dispatch whatever is due, by the performer ``by``. Of a function's effects, those ``ready`` here and
+    those that were asked for after event ``after``."""
 
     by: str
+    ready: frozenset[int] = frozenset()
+    after: int | None = None
 
 
 class Settle(Command, frozen=True, kw_only=True):
@@ -196,6 +218,8 @@ AnyCommand: TypeAlias = (
     | ChangeAgent
     | Late
     | Plan
+    | Ask
+    | Return
     | Advance
     | Settle
     | Found

@@ -7,12 +7,13 @@ A refusal is a coded error, and nothing is written.
 from typing import assert_never
 
 from forkpoint._canon import value_digest
-from forkpoint.advance import advance, found, plan, recover, settle
+from forkpoint.advance import advance, ask, found, plan, recover, settle
 from forkpoint.answers import ending
 from forkpoint.commands import (
     Advance,
     Answer,
     AnyCommand,
+    Ask,
     Captured,
     ChangeAgent,
     Decide,
@@ -23,6 +24,7 @@ from forkpoint.commands import (
     Plan,
     Recover,
     Resolve,
+    Return,
     Rewind,
     Send,
     Settle,
@@ -39,6 +41,7 @@ from forkpoint.errors import (
     EffectAlreadyResolved,
     EffectNotUnknown,
     InputKeyReused,
+    InputNotTaken,
     RunIsStopped,
 )
 from forkpoint.events import (
@@ -47,6 +50,7 @@ from forkpoint.events import (
     EffectResolved,
     EffectSettled,
     Event,
+    FunctionReturned,
     InputReceived,
     RunContinued,
     RunInterrupted,
@@ -70,6 +74,7 @@ def start(command: Start) -> Events:
         workspace=command.workspace,
         caller=command.caller,
         actor=command.actor,
+        function=command.function,
     )
     if command.input is None:
         return (started,)
@@ -88,6 +93,10 @@ def decide(state: RunState, command: AnyCommand, now_ms: int) -> Events:
             return plan(state, command)
         case Advance():
             return advance(state, command, now_ms)
+        case Ask():
+            return ask(state, command, now_ms)
+        case Return():
+            return (FunctionReturned(outcome=command.outcome),) if state.active else ()
         case Found():
             return found(state, command)
         case Recover():
@@ -113,7 +122,8 @@ def decide(state: RunState, command: AnyCommand, now_ms: int) -> Events:
             return () if state.paused else (RunPaused(reason=command.reason, actor=command.actor),)
         case Unpause():
             _going(state)
-            held = state.paused is not None or state.failure is not None
+            called_off = state.function is not None and not state.active and state.returned is None
+            held = state.paused is not None or state.failure is not None or called_off
             return (RunContinued(limits=command.limits, actor=command.actor),) if held else ()
         case Interrupt():
             _going(state)
@@ -134,6 +144,8 @@ def _going(state: RunState) -> None:
 
 def _send(state: RunState, command: Send) -> Events:
     _going(state)
+    if state.function is not None:
+        raise InputNotTaken(run=state.run, function=state.function)
     if command.key is not None and command.key in state.keys:
         if state.keys[command.key] != value_digest(command.parts):
             raise InputKeyReused(run=state.run, key=command.key)

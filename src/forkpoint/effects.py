@@ -28,12 +28,19 @@ class ModelCall(Holder, frozen=True, kw_only=True, tag="model_call"):
     ``seq`` of an event that holds a message, or a message in full where no event holds it.
 
     ``digest`` covers the agent and every message shown. ``compaction`` marks a call that writes a summary.
+
+    In a function's run, ``identity`` names what the code asked, before anything was put in its place, and the
+    request builds on what the model call ``since`` was shown and answered: the first ``keep`` messages of that,
+    all if left out. Without ``since`` it is a conversation of its own.
     """
 
     add: tuple[int | Message, ...] = ()
     digest: str
     attempts: int = ATTEMPTS
     compaction: bool = False
+    identity: str | None = None
+    since: int | None = None
+    keep: int | None = None
 
 
 class ToolCall(Holder, frozen=True, kw_only=True, tag="tool_call"):
@@ -41,6 +48,9 @@ class ToolCall(Holder, frozen=True, kw_only=True, tag="tool_call"):
 
     ``arguments`` is set only where the message does not hold them. What decides about recovery,
     approval and recorded answers is settled when the call is requested, and stands.
+
+    In a function's run, ``identity`` names what the code asked. ``message`` is 0 where no model's message is known to
+    have asked for it; then ``id`` is the call's id, if the code has one.
     """
 
     LARGE: ClassVar[tuple[str, ...]] = ("arguments",)
@@ -52,16 +62,20 @@ class ToolCall(Holder, frozen=True, kw_only=True, tag="tool_call"):
     external: bool = False
     attempts: int = ATTEMPTS
     arguments: Any = None
+    identity: str | None = None
+    id: str = ""
 
 
 class StepCall(Holder, frozen=True, kw_only=True, tag="step_call"):
-    """Run a step of someone's own code, known by its name and arguments."""
+    """Run a step of someone's own code, known by its name and arguments; ``identity`` names both."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("arguments",)
     name: str
     arguments: Any = None
     recovery: Recovery = Recovery.HOLD
+    gated: bool = False
     attempts: int = ATTEMPTS
+    identity: str | None = None
 
 
 Effect: TypeAlias = ModelCall | ToolCall | StepCall

@@ -29,7 +29,10 @@ class Caller(Word, frozen=True, kw_only=True, tag=False):
 
 
 class RunStarted(Word, frozen=True, kw_only=True, tag="run_started"):
-    """A run began: its agent as it was, its labels, limits and workspace. ``format`` is the journal's version."""
+    """A run began: its agent as it was, its labels, limits and workspace. ``format`` is the journal's version.
+
+    ``function`` names the function whose run it is, where the loop is somebody else's code.
+    """
 
     agent: AgentRecord
     labels: dict[str, str] | None = None
@@ -37,6 +40,7 @@ class RunStarted(Word, frozen=True, kw_only=True, tag="run_started"):
     workspace: str | None = None
     caller: Caller | None = None
     actor: str | None = None
+    function: str | None = None
     format: int = 1
 
 
@@ -55,13 +59,14 @@ class Put(Word, frozen=True, kw_only=True, tag="put"):
 
 class ResultPatch(Holder, frozen=True, kw_only=True, tag=False):
     """Another result for one tool call. ``error`` makes it a failure. ``effect`` is 0 for a call that
-    never became an effect."""
+    never became an effect. In a function's run it may be any effect's; ``message`` is a model's."""
 
     LARGE: ClassVar[tuple[str, ...]] = ("value",)
     effect: int
     call: str
     value: Any = None
     error: str | None = None
+    message: Message | None = None
 
 
 class RunForked(Holder, frozen=True, kw_only=True, tag="run_forked"):
@@ -246,6 +251,12 @@ class AgentChanged(Word, frozen=True, kw_only=True, tag="agent_changed"):
     actor: str | None = None
 
 
+class FunctionReturned(Word, frozen=True, kw_only=True, tag="returned"):
+    """The function whose run this is came to its end: what it returned, or what it raised."""
+
+    outcome: Succeeded | Failed
+
+
 Event: TypeAlias = (
     EffectSettled
     | EffectRequested
@@ -265,6 +276,7 @@ Event: TypeAlias = (
     | RunInterrupted
     | RunStopped
     | AgentChanged
+    | FunctionReturned
 )
 
 KINDS: tuple[type[Event], ...] = (
@@ -286,6 +298,7 @@ KINDS: tuple[type[Event], ...] = (
     RunInterrupted,
     RunStopped,
     AgentChanged,
+    FunctionReturned,
 )
 """Every kind of event. A kind's place here is its number in a store's index; the list only grows."""
 
@@ -313,6 +326,8 @@ def needs_lease(event: Event) -> bool:
         case SnapshotTaken():
             return event.why in ("before", "after", "recovery")
         case EffectRequested() | EffectDispatched() | ApprovalRequested() | StateChanged() | ContextCompacted():
+            return True
+        case FunctionReturned():
             return True
         case _:
             return False

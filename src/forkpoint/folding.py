@@ -18,6 +18,7 @@ from forkpoint.events import (
     EffectRequested,
     EffectResolved,
     EffectSettled,
+    FunctionReturned,
     InputReceived,
     RecordedEvent,
     RunContinued,
@@ -30,6 +31,7 @@ from forkpoint.events import (
     StateChanged,
     WorkspaceRewound,
 )
+from forkpoint.functions import called, is_spent, responded, shown
 from forkpoint.inherit import inherited
 from forkpoint.messages import CallPart, Message
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
@@ -93,6 +95,8 @@ def evolve(state: RunState | None, recorded: RecordedEvent) -> RunState:
             return replace(state, seq=seq, at_ms=at_ms, stopped=True)
         case AgentChanged():
             return replace(state, seq=seq, at_ms=at_ms, agent=event.agent, agent_digest=agent_digest(event.agent))
+        case FunctionReturned():
+            return _returned(replace(state, seq=seq, at_ms=at_ms, active=False), event.outcome)
         case _:
             assert_never(event)
 
@@ -109,7 +113,16 @@ def _born(recorded: RecordedEvent, event: Any) -> RunState:
         labels=event.labels or {},
         limits=event.limits or Limits(),
         workspace=event.workspace,
+        function=event.function,
     )
+
+
+def _returned(state: RunState, outcome: Succeeded | Failed) -> RunState:
+    if isinstance(outcome, Failed):
+        return replace(state, failure=outcome)
+    value = outcome.value
+    output = value if isinstance(value, str) else "" if value is None else answers.as_text(value)
+    return replace(state, returned=outcome, output=output)
 
 
 def _received(state: RunState, seq: int, at_ms: int, event: InputReceived) -> RunState:
@@ -128,7 +141,11 @@ def _requested(state: RunState, seq: int, at_ms: int, effect: Effect) -> RunStat
             opened = Open(seq=seq, effect=effect, name="")
             if effect.compaction:
                 return replace(state, seq=seq, at_ms=at_ms, effects={**state.effects, seq: opened})
+            if state.function is not None:
+                return replace(shown(state, seq, opened), at_ms=at_ms)
             return _shown(state, seq, at_ms, effect, opened)
+        case ToolCall() if state.function is not None:
+            return replace(called(state, seq, effect), at_ms=at_ms)
         case ToolCall():
             part = _call_part(state, effect)
             asked = None if effect.arguments is not None or effect.aside else part
@@ -220,7 +237,7 @@ def _settled(state: RunState, seq: int, at_ms: int, event: EffectSettled) -> Run
     opened = state.effects[event.effect]
     left = _left(opened, seq, event)
     effects = dict(state.effects)
-    if left is None:
+    if left is None or (state.function is not None and is_spent(left)):
         del effects[opened.seq]
     else:
         effects[opened.seq] = left
@@ -271,6 +288,8 @@ def _spend(spent: Spent, opened: Open, event: EffectSettled) -> Spent:
 
 def _answered(state: RunState, seq: int, opened: Open, event: EffectSettled) -> RunState:
     """A model call has ended for good."""
+    if state.function is not None:
+        return responded(state, seq, opened, event)
     assert isinstance(opened.effect, ModelCall)
     outcome = event.outcome
     match outcome:
@@ -383,7 +402,7 @@ def _continued(state: RunState, seq: int, at_ms: int, event: RunContinued) -> Ru
         allowed_steps=state.step if anew else state.allowed_steps,
         turn_at_ms=at_ms,
         failure=None if again else state.failure,
-        active=state.active or again,
+        active=state.active or again or (state.function is not None and state.returned is None),
     )
 
 

@@ -15,6 +15,7 @@ from forkpoint._canon import value_digest
 from forkpoint._vector import Vector
 from forkpoint.effects import ModelCall, Recovery, ToolCall
 from forkpoint.events import ApprovalDecided, Keep, Put, RecordedEvent, ResultPatch, RunForked
+from forkpoint.functions import answered_anew, is_spent
 from forkpoint.messages import CallPart, Message, ResponsePart
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded
 from forkpoint.pieces import Entry, Lineage, Open, Slot, Transcript
@@ -41,6 +42,7 @@ def inherited(state: RunState, recorded: RecordedEvent, event: RunForked) -> Run
         files="unseen",
         files_blurred=False,
         labels={**state.labels, **(event.labels or {})},
+        retold=state.retold or (state.function is not None and event.input is not UNSET),
         lineage=Lineage(parent=event.parent, at=event.at, parent_head=event.parent_head, effects=event.effects),
         sources=frozenset(),
     )
@@ -57,11 +59,26 @@ def inherited(state: RunState, recorded: RecordedEvent, event: RunForked) -> Run
             agent_digest=agent_digest(event.agent),
             overridden=state.overridden | frozenset(event.changed),
         )
+    if state.function is not None:
+        return _called_again(rest(_left_open(state, owner, event)), event)
     if event.input is not UNSET:
         entry = Entry(seq, 0, 0, Message(role="user", parts=event.input))
         state = replace(state, queue=(*state.queue, entry), title=state.title or entry.message.text[:80])
     state = rest(_left_open(state, owner, event))
     return state if event.input is UNSET else accept(state)
+
+
+def _called_again(state: RunState, event: RunForked) -> RunState:
+    """A function's fork: it is called again unless it had returned, and nothing that it could see was changed."""
+    changed = bool(event.tool_results) or event.agent is not None
+    if event.input is not UNSET:
+        changed, words = True, Message(role="user", parts=event.input).text
+        state = replace(state, title=words[:80])
+    effects = {key: opened for key, opened in state.effects.items() if not is_spent(opened)}
+    state = replace(state, effects=effects)
+    if not changed:
+        return state
+    return replace(state, active=True, returned=None, failure=None, output="")
 
 
 def _edited(state: RunState, seq: int, edits: tuple[Keep | Put, ...]) -> RunState:
@@ -155,6 +172,8 @@ def _answered(state: RunState, seq: int, index: int, patch: ResultPatch) -> RunS
         return _answered_without_effect(state, entry, patch.call)
     state = replace(state, doubts={key: doubt for key, doubt in state.doubts.items() if key != patch.effect})
     opened = state.effects.get(patch.effect)
+    if opened is not None and isinstance(opened.effect, ModelCall):
+        return state if patch.message is None else answered_anew(state, opened, Entry(seq, index, 0, patch.message))
     if opened is not None:
         failed = patch.error is not None
         outcome: Outcome = Failed(error="Error", text=patch.error or "") if failed else Succeeded()

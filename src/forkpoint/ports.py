@@ -261,11 +261,15 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 class ModelResponse(Struct, frozen=True, kw_only=True):
-    """A model's answer. ``cost`` is in US dollars, ``None`` where it is not known."""
+    """A model's answer. ``cost`` is in US dollars, ``None`` where it is not known.
+
+    ``rest`` is what else the provider said, as JSON, for who has to make the provider's own answer of it again.
+    """
 
     message: Message
     usage: Usage = Usage()
     cost: float | None = None
+    rest: Any = None
 
 
 class ModelProgress(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,9 @@ The rules, in the order in which they matter:
 2. An effect leaves ``effects`` when nothing can happen to it any more and the model has been told. One
    that was ever unknown stays in ``doubts``, because a decision about it may be repeated or contradicted.
 3. A turn begins with an accepted input and ends when the run rests; input that comes meanwhile queues.
+4. A function's run may hold several conversations at once: ``heads`` has each by the model call that was shown it
+   last, ``transcript`` is the one that moved last. ``retold`` says that the function is called with other arguments
+   than its record was made with, so that what it asks may differ.
 """
 
 from collections.abc import Mapping
@@ -22,7 +25,7 @@ from forkpoint._canon import canonical, link
 from forkpoint.definition import AgentRecord, Limits
 from forkpoint.events import RunPaused
 from forkpoint.messages import CallPart, Message
-from forkpoint.outcomes import Failed
+from forkpoint.outcomes import Failed, Succeeded
 from forkpoint.pieces import Doubt, Entry, FilesSeen, Lineage, Open, Slot, Spent, Transcript
 from forkpoint.ports import Status
 
@@ -65,6 +68,10 @@ class RunState(Struct, frozen=True, kw_only=True):
     queue: tuple[Entry, ...] = ()
     keys: Mapping[str, str] = {}
     app: Mapping[str, Any] | None = None
+    function: str | None = None
+    returned: Succeeded | None = None
+    heads: Mapping[int, Transcript] = {}
+    retold: bool = False
     title: str = ""
     output: str = ""
     spent: Spent = Spent()

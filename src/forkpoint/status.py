@@ -32,7 +32,8 @@ class Wait(Struct, frozen=True, kw_only=True):
 
 
 class Due(Struct, frozen=True, kw_only=True):
-    """What a performer may do now. ``wake_at_ms`` is when more falls due by itself."""
+    """What a performer may do now. ``wake_at_ms`` is when more falls due by itself; ``call`` says that a function
+    that nobody may be performing is to be called, to ask for what it asked for and go on."""
 
     dispatch: tuple[int, ...] = ()
     probe: tuple[int, ...] = ()
@@ -40,11 +41,12 @@ class Due(Struct, frozen=True, kw_only=True):
     ask: bool = False
     snapshot: WhySnapshot | None = None
     wake_at_ms: int | None = None
+    call: bool = False
 
     @property
     def anything(self) -> bool:
         """Whether there is something to do now."""
-        return bool(self.dispatch or self.probe or self.plan or self.ask or self.snapshot)
+        return bool(self.dispatch or self.probe or self.plan or self.ask or self.snapshot or self.call)
 
 
 def status(state: "RunState") -> Status:
@@ -107,6 +109,11 @@ def _wait(opened: Open) -> Wait | None:
     return Wait(effect=opened.seq, kind=kind, name=opened.name, call=opened.call, digest=opened.digest, says=says)
 
 
+def is_waited_for(opened: Open | None) -> bool:
+    """Whether somebody has to decide about the effect before it can go on."""
+    return opened is not None and opened.phase not in _MOVING and _wait(opened) is not None
+
+
 def due(state: "RunState", now_ms: int) -> Due:
     """What a performer may do now. Nothing in a run that is stopped, paused or at rest."""
     if state.stopped or state.paused is not None or not (state.active or state.interrupting):
@@ -128,6 +135,14 @@ def due(state: "RunState", now_ms: int) -> Due:
         return Due(probe=tuple(probe), snapshot=snapshot)
     if snapshot is not None:
         dispatch = [key for key in dispatch if not may_write(state.effects[key])]
+    if state.function is not None:
+        return Due(
+            dispatch=tuple(dispatch),
+            probe=tuple(probe),
+            snapshot=snapshot,
+            wake_at_ms=min(wake, default=None),
+            call=not waits(state),
+        )
     plan = unplanned(state)
     return Due(
         dispatch=tuple(dispatch),

@@ -111,11 +111,19 @@ def request_digest(state: "RunState", added: Iterable[int | Message]) -> str:
     """
     chain = chain_of(state.transcript)
     for message in added_messages(state, added):
-        chain = link(chain, _as_stored(message))
+        chain = link(chain, stored_bytes(message))
     return short(link(chain, state.agent_digest)[:16])
 
 
-def _as_stored(message: Message) -> bytes:
+def digest_of(base: Transcript, added: Iterable[Message], definition: bytes) -> str:
+    """The same for a function's request: what it keeps of a conversation, what it adds, and under which definition."""
+    chain = chain_of(base)
+    for message in added:
+        chain = link(chain, stored_bytes(message))
+    return short(link(chain, definition)[:16])
+
+
+def stored_bytes(message: Message) -> bytes:
     """A message's JSON once it is written: what is large in it is a blob by then, and is digested as that."""
     data = encode_message(message)
     return data if len(data) <= LARGE_BYTES else encode_message(set_aside(message, LARGE_BYTES)[0])

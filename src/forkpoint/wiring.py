@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from forkpoint.adapters.otel import LiveSpans, provider_for
 from forkpoint.adapters.provider_models import ProviderModel
 from forkpoint.agents.agent import Agent
+from forkpoint.agents.function import function_of
 from forkpoint.errors import ModelNoProvider
 from forkpoint.ports import Clock, Journal, Model
 from forkpoint.runtime.arguments import one_of, unfit
@@ -35,6 +37,7 @@ def connect(
     store: str | Path | Journal,
     *,
     agents: Sequence[Agent] = (),
+    functions: Sequence[Callable[..., Any]] = (),
     models: Callable[[str], Model] | Mapping[str, Model] | None = None,
     secrets: Mapping[str, str] | None = None,
     redact: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
@@ -45,17 +48,22 @@ def connect(
     grace_s: float = GRACE_S,
     files: str | Path | Workspaces | None = None,
     keep_turns: int | None = DEFAULT_KEEP_TURNS,
+    otel: Any = None,
+    otel_content: bool = False,
 ) -> Runtime:
     """A runtime on a store: ``async with connect("runs.db", agents=[agent]) as runtime``.
 
-    ``store`` is a path, ``sqlite:PATH``, ``memory:``, or a ``Journal``. ``models`` finds a model by its name; left
+    ``store`` is a path, ``sqlite:PATH``, ``memory:``, or a ``Journal``. ``functions`` are those whose runs this process
+    can resume and recover without ``record``. ``models`` finds a model by its name; left
     out, ``provider:model`` is asked of that provider, for which the extra ``models`` must be installed. ``secrets``
     are values by name that never reach the store. ``redact`` is given every event as plain data before it is
     written, and returns it without what must not be. ``codec`` changes bytes on their way to the store and back.
     ``durability`` ``full`` waits for the disk at every commit; ``normal`` may lose the last ones in a power cut,
     never in a crash of the process. ``lease_s`` is how long a performer that cannot be seen is waited for;
     ``grace_s`` how long a signalled call may take to end. ``files`` is the folder for the contents of workspaces
-    (beside the journal if left out), ``keep_turns`` how many turns of them are kept.
+    (beside the journal if left out), ``keep_turns`` how many turns of them are kept. ``otel`` is true, or an
+    OpenTelemetry provider of tracers, for every run that is performed here to be told in spans as it goes (the extra
+    ``otel``); ``otel_content`` puts what was said into them as well.
     """
     one_of("durability", durability, ("full", "normal"))
     if not isinstance(agents, Sequence) or not all(isinstance(agent, Agent) for agent in agents):
@@ -64,19 +72,23 @@ def connect(
         raise unfit("secrets", type(secrets).__name__, "a mapping of names to values")
     if not lease_s > 0 or not grace_s >= 0:
         raise unfit("lease_s and grace_s", (lease_s, grace_s), "seconds above 0, and of 0 or more")
+    provider = provider_for(otel) if otel is not None and otel is not False else None
     journal = open_store(store, durability=durability) if isinstance(store, str | Path) else store
     known = Secrets(secrets)
     writer = Writer(secrets=known, redact=redact, codec=codec)
+    reader = Reader(journal, writer)
     edge = Edge(
         journal=journal,
-        reader=Reader(journal, writer),
+        reader=reader,
         writer=writer,
         clock=clock or SystemClock(),
         bulletin=Bulletin(),
         owner=getattr(journal, "owner", None) or f"p{os.getpid()}-{chance.token_hex(3)}",
         lease_ms=int(lease_s * 1000),
+        observer=None if provider is None else LiveSpans(reader, provider, content=otel_content),
     )
-    registry = Registry(agents=tuple(agents), models=_finder(models), secrets=known)
+    known_functions = tuple(function_of(function) for function in functions)
+    registry = Registry(agents=tuple(agents), functions=known_functions, models=_finder(models), secrets=known)
     return Runtime(edge, registry, workspaces=_workspaces(journal, files, keep_turns), grace_s=grace_s)
 
 

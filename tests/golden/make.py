@@ -1,7 +1,7 @@
-"""Write the golden journals of a release: ``python tests/golden/make.py v0_2`` for a release that has none yet.
+"""Write the golden journals of a release that are not there yet: ``python tests/golden/make.py v0_2``.
 
 A golden journal is never written again: what a release has written must be read for ever, so a change that makes
-``test_golden`` fail is a fault of the change. A folder that is there already is refused.
+``test_golden`` fail is a fault of the change. One that is there already is left as it is.
 """
 
 import json
@@ -14,6 +14,7 @@ from forkpoint.codec import encode_event
 from forkpoint.commands import (
     Advance,
     Answer,
+    Ask,
     CallPlan,
     ChangeAgent,
     Found,
@@ -23,11 +24,16 @@ from forkpoint.commands import (
     Plan,
     Recover,
     Resolve,
+    Return,
     Send,
+    Settle,
+    Start,
     Stop,
     Unpause,
 )
-from forkpoint.definition import Compaction, Limits
+from forkpoint.decide import start
+from forkpoint.definition import AgentRecord, Compaction, Limits
+from forkpoint.effects import ModelCall, Recovery, StepCall, ToolCall
 from forkpoint.events import KINDS, Keep, Put, ResultPatch, SnapshotTaken, WorkspaceRewound
 from forkpoint.folding import fold
 from forkpoint.messages import BlobPart, CallPart, FilePart, Message, Reasoning, Text, UriPart, user
@@ -130,6 +136,54 @@ def forks(parent: Past) -> dict[str, Past]:
     return {"held": held, "changed": changed, "deeper": deeper, "fresh": fresh}
 
 
+def functions() -> dict[str, Past]:
+    """Runs of a function: two conversations side by side, a step, calls with and without a message, and its ends."""
+    text = (Text(content="17", extra={"arguments": {"args": ["17"], "named": {}}}),)
+    past = given().recorded(*start(Start(agent=AgentRecord(name="loop"), input=text, function="loop")))
+    clerk = AgentRecord(name="clerk", model="m:1", instructions="Collect.")
+    judge = AgentRecord(name="judge", model="m:2")
+    go = Advance(by="p1", after=0)
+    past = past.after(Ask(effect=ModelCall(add=(user("collect"),), digest="", identity="i1"), agent=clerk), go)
+    look = CallPart(id="a", name="look", arguments={"of": 1})
+    said = Message(role="assistant", parts=(look,), finish_reason="tool_call")
+    first = past.effect("").seq
+    past = past.after(settled(past, "", Succeeded(message=said, value={"id": "r1"}), cost=0.5))
+    message = past.events[-1].seq
+    past = past.after(Ask(effect=ToolCall(tool="look", message=message, identity="i2"), gated=True, digest="d"))
+    past = past.after(decides("look", "allowed"), go, ends("look", {"due": 5}))
+    answered = past.events[-1].seq
+    past = past.after(Ask(effect=ModelCall(add=(user("judge it"),), digest="", identity="i3"), agent=judge), go)
+    other = past.effect("").seq
+    again = ModelCall(add=(answered, user("well?")), digest="", identity="i4", since=first)
+    past = past.after(Ask(effect=again, agent=clerk), go)
+    past = past.after(says_to(past, other, "fair"), says_to(past, past.events[-2].seq, "paid"))
+    kept = ModelCall(add=(user("and now?"),), digest="", identity="i5", since=other, keep=1)
+    past = past.after(Ask(effect=kept, agent=judge), go, fails("", "BadRequest"))
+    past = past.after(
+        Ask(effect=StepCall(name="total", arguments=[1, BIG], identity="i6", recovery=Recovery.RETRY)), go
+    )
+    past = past.after(Recover(), go, ends("total", 6))
+    own = ToolCall(tool="mail", message=0, arguments={"to": "x"}, identity="i7", id="own")
+    past = past.after(Ask(effect=own), go, Recover())
+    past = past.after(
+        Resolve(effect=past.effect("mail").seq, verdict="occurred", outcome=Succeeded(value="sent"), actor="ann")
+    )
+    failed = past.after(Return(outcome=Failed(error="ValueError", text="no")), Unpause())
+    patched = past.forked(first + 1, run="patched", tool_results=(ResultPatch(effect=first, call="", message=said),))
+    other_way = past.forked(run="other", input=text, agent=judge, changed=("model",))
+    return {
+        "function": failed.after(Return(outcome=Succeeded(value={"total": 6}))),
+        "function-patched": patched.after(Return(outcome=Succeeded(value=None))),
+        "function-other": other_way,
+    }
+
+
+def says_to(past: Past, effect: int, text: str) -> Settle:
+    """The model call ``effect`` is answered."""
+    message = Message(role="assistant", parts=(Text(content=text),), finish_reason="stop")
+    return Settle(effect=effect, attempt=1, outcome=Succeeded(message=message))
+
+
 def lines(past: Past) -> list[dict[str, object]]:
     """A history as it is kept: each event's place, time, digest and exact bytes."""
     return [
@@ -145,22 +199,25 @@ def lines(past: Past) -> list[dict[str, object]]:
 
 
 def main(release: str) -> None:
-    """Write the journals and their digests into a folder of that name, which must not exist."""
+    """Write the journals of a release that are not there yet, and their digests, into a folder of that name."""
     folder = HERE / release
-    folder.mkdir(exist_ok=False)
+    folder.mkdir(exist_ok=True)
     parent = everything()
-    pasts = {"everything": parent} | forks(parent)
+    pasts = {"everything": parent} | forks(parent) | functions()
     kinds = {type(recorded.event) for past in pasts.values() for recorded in past.events}
     assert kinds == set(KINDS), f"not covered: {set(KINDS) - kinds}"
-    digests = {}
+    kept = folder / "digests.json"
+    digests = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
     for name, past in pasts.items():
+        if name in digests:
+            continue
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines(past))
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
         digests[name] = {
             str(seq): state_digest(fold(past.events[:seq]))
             for seq in sorted({1, len(past.events) // 2, len(past.events)})
         }
-    (folder / "digests.json").write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
+    kept.write_text(json.dumps(digests, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

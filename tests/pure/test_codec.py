@@ -99,7 +99,7 @@ def test_every_kind_has_a_name_of_its_own_and_a_place_that_never_changes() -> No
     assert names == [
         "run_started", "run_forked", "input", "requested", "dispatched", "settled", "resolved", "approval_requested",
         "approval_decided", "state_changed", "compacted", "snapshot", "rewound", "paused", "continued", "interrupted",
-        "stopped", "agent_changed",
+        "stopped", "agent_changed", "returned",
     ]  # fmt: skip
 
 
@@ -277,7 +277,7 @@ def test_a_link_covers_what_came_before() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_what_performing_gives_needs_the_lease(kind: type[Event]) -> None:
-    performed = {"requested", "dispatched", "settled", "approval_requested", "state_changed", "compacted", "snapshot"}
+    performed = {"requested", "dispatched", "settled", "approval_requested", "state_changed", "compacted", "snapshot", "returned"}  # fmt: skip
     event = _some(kind)
     assert needs_lease(event) == (json.loads(encode_event(event))["is"] in performed)
 

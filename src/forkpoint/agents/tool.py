@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
+from forkpoint.agents.asking import ASKER
 from forkpoint.agents.calling import (
     Finding,
     NotOccurred,
@@ -52,9 +53,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 class Tool(Generic[P, R]):
     """A function that a model may call, and how its calls are treated. Made by ``tool``.
 
-    Calling it calls the function, with nothing recorded or checked: that is for your own tests. ``timeout_s``
-    is in seconds, ``None`` for no limit. ``is_async`` says that the function is a coroutine function; one that
-    is not runs in a thread of its own.
+    Calling it calls the function, with nothing recorded or checked: that is for your own tests. In a recorded
+    function it is an effect, and its ``ToolContext`` is not given by the caller. ``timeout_s`` is in seconds, ``None``
+    for no limit. ``is_async`` says that the function is a coroutine function; one that is not runs in a thread of its
+    own.
     """
 
     name: str
@@ -78,7 +80,23 @@ class Tool(Generic[P, R]):
             object.__setattr__(self, name, value)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.function(*args, **kwargs)
+        asker = ASKER.get()
+        if asker is None:
+            return self.function(*args, **kwargs)
+        result: R = asker.tool_called(self, self.given(args, kwargs))
+        return result
+
+    def given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name, as a model would give them. Raises TypeError as the call would."""
+        signature = inspect.signature(self.function)
+        if self.parameters.takes_context:
+            signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+        bound = signature.bind(*args, **named)
+        found = dict(bound.arguments)
+        for name, one in signature.parameters.items():
+            if one.kind is one.VAR_KEYWORD:
+                found.update(found.pop(name, {}))
+        return found
 
     def record(self) -> ToolRecord:
         """The tool as a run records it: the same for the same declaration, whatever its body does."""

@@ -95,6 +95,44 @@ class Runtime:
         """Every decision that some run of the store needs, oldest run first."""
         return self._loop.call(self._runtime.waits)
 
+    def record(
+        self,
+        run_id: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        on_divergence: Literal["raise", "fork"] = "raise",
+        labels: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        actor: str | None = None,
+        **named: Any,
+    ) -> Any:
+        """What ``function(*args, **named)`` returns, with every model, tool and step that it asks for as an effect of
+        the run ``run_id``: on record before it is performed, and performed once.
+
+        Called again with the same id it goes on where the record ends; a function that has returned is not called.
+        Without arguments, a run that is there is called with its recorded ones. What is returned is what was recorded,
+        as the function's annotation says. A plain function runs in an OS thread of its own.
+
+        Raises what the function raises; ``run.waits`` where somebody must decide first, ``run.paused``,
+        ``run.interrupted`` or ``run.stopped``; ``replay.diverged`` where the code asks for something else than is on
+        record (``on_divergence="fork"`` goes on in a fork from there instead); ``run.exists`` for a run with other
+        arguments, ``function.other-run``, ``function.unfit``, ``run.busy`` and ``lease.lost``.
+        """
+        return self._loop.call(
+            lambda: self._runtime.record(
+                run_id,
+                function,
+                *args,
+                on_divergence=on_divergence,
+                labels=labels,
+                limits=limits,
+                workspace=workspace,
+                actor=actor,
+            )
+        )
+
     def recover(self, *, wait: bool = True) -> Recovered:
         """Perform what is due in every run that nobody owns, once. Runs that cannot be recovered are named."""
         return self._loop.call(lambda: self._runtime.recover(wait=wait))
@@ -167,6 +205,7 @@ def connect(
     store: str | Path | Journal,
     *,
     agents: Sequence[Agent] = (),
+    functions: Sequence[Callable[..., Any]] = (),
     models: Callable[[str], Model] | Mapping[str, Model] | None = None,
     secrets: Mapping[str, str] | None = None,
     redact: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
@@ -177,23 +216,29 @@ def connect(
     grace_s: float = GRACE_S,
     files: str | Path | Workspaces | None = None,
     keep_turns: int | None = DEFAULT_KEEP_TURNS,
+    otel: Any = None,
+    otel_content: bool = False,
 ) -> Runtime:
     """A runtime on a store: ``with connect("runs.db", agents=[agent]) as runtime``.
 
-    ``store`` is a path, ``sqlite:PATH``, ``memory:``, or a ``Journal``. ``models`` finds a model by its name; left
+    ``store`` is a path, ``sqlite:PATH``, ``memory:``, or a ``Journal``. ``functions`` are those whose runs this process
+    can resume and recover without ``record``. ``models`` finds a model by its name; left
     out, ``provider:model`` is asked of that provider, for which the extra ``models`` must be installed. ``secrets``
     are values by name that never reach the store. ``redact`` is given every event as plain data before it is
     written, and returns it without what must not be. ``codec`` changes bytes on their way to the store and back.
     ``durability`` ``full`` waits for the disk at every commit; ``normal`` may lose the last ones in a power cut,
     never in a crash of the process. ``lease_s`` is how long a performer that cannot be seen is waited for;
     ``grace_s`` how long a signalled call may take to end. ``files`` is the folder for the contents of workspaces
-    (beside the journal if left out), ``keep_turns`` how many turns of them are kept.
+    (beside the journal if left out), ``keep_turns`` how many turns of them are kept. ``otel`` is true, or an
+    OpenTelemetry provider of tracers, for every run that is performed here to be told in spans as it goes (the extra
+    ``otel``); ``otel_content`` puts what was said into them as well.
     """
     return Runtime(
         *opened(
             lambda: _connect(
                 store,
                 agents=agents,
+                functions=functions,
                 models=models,
                 secrets=secrets,
                 redact=redact,
@@ -204,6 +249,8 @@ def connect(
                 grace_s=grace_s,
                 files=files,
                 keep_turns=keep_turns,
+                otel=otel,
+                otel_content=otel_content,
             )
         )
     )

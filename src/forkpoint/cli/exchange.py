@@ -67,7 +67,15 @@ _ENDINGS = {".html": "html", ".htm": "html", ".jsonl": "forkpoint"}
 
 
 async def export_to(
-    given: str, file: str, *, format: str | None, force: bool, store: str | None, app: str | None, as_json: bool
+    given: str,
+    file: str,
+    *,
+    format: str | None,
+    content: bool,
+    force: bool,
+    store: str | None,
+    app: str | None,
+    as_json: bool,
 ) -> Told:
     """A run, up to the moment that ``RUN[@AT]`` names, as a file, or on standard output."""
     from forkpoint.exchange.exporting import export_run
@@ -77,10 +85,12 @@ async def export_to(
     if file == "-" and as_json:
         raise CommandUnfit(detail="--json and an export to standard output cannot be had together")
     chosen = format or _ENDINGS.get(Path(file).suffix.lower(), "openai-chat")
+    if content and chosen != "otel":
+        raise CommandUnfit(detail=f"--content goes with --format otel; {chosen} always has what was said")
     async with reading(store, app=app) as shelf:
         address = await shelf.address(given)
         upto = await locate(shelf.reader, address.run, address.where)
-        data = await export_run(shelf.reader, address.run, format=chosen, upto=upto)
+        data = await export_run(shelf.reader, address.run, format=chosen, upto=upto, content=content)
     if file == "-":
         _write_out(data)
         return Told(document=None, view=lambda _: ())

@@ -61,11 +61,15 @@ def export(
         str | None,
         typer.Option(
             metavar="FORMAT",
-            help="openai-chat, forkpoint (every event exactly; can be imported again) or html (one page that needs no "
-            "server). Else by the file's ending: .html, .jsonl for forkpoint, anything else openai-chat.",
+            help="openai-chat, forkpoint (every event exactly; can be imported again), html (one page that needs no "
+            "server) or otel (OpenTelemetry spans as OTLP/JSON, for any collector). Else by the file's ending: .html, "
+            ".jsonl for forkpoint, anything else openai-chat.",
             show_default=False,
         ),
     ] = None,
+    content: Annotated[
+        bool, typer.Option("--content", help="With otel: also what people, models and tools said.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
     store: Store = None,
     app: AppName = None,
@@ -77,5 +81,5 @@ def export(
     """
     from forkpoint.cli.exchange import export_to
 
-    work = export_to(run, file, format=format, force=force, store=store, app=app, as_json=as_json)
+    work = export_to(run, file, format=format, content=content, force=force, store=store, app=app, as_json=as_json)
     carry_out(work, as_json=as_json)

@@ -18,6 +18,7 @@ from forkpoint.events import (
     EffectResolved,
     EffectSettled,
     Event,
+    FunctionReturned,
     InputReceived,
     RunContinued,
     RunForked,
@@ -212,10 +213,13 @@ def _of_run(
     | RunContinued
     | RunInterrupted
     | RunStopped
-    | AgentChanged,
+    | AgentChanged
+    | FunctionReturned,
 ) -> str:
     match event:
         case RunStarted():
+            if event.function is not None:
+                return f"a call of the function {one_line(event.function, 60)}"
             return f"agent {event.agent.name}, model {one_line(event.agent.model, 60) or 'unknown'}"
         case RunForked():
             return _by(f"forked from {event.parent}@{event.at}{_patched(event)}", event.actor)
@@ -230,10 +234,18 @@ def _of_run(
             return _by(f"the turn was called off{_because(event.reason)}", event.actor)
         case RunStopped():
             return _by(f"stopped for good{_because(event.reason)}", event.actor)
+        case FunctionReturned():
+            return f"the function {_ended(event.outcome)}"
         case AgentChanged():
             return _by(f"another definition: {one_line('; '.join(event.differences))}", event.actor)
         case _:
             assert_never(event)
+
+
+def _ended(outcome: Succeeded | Failed) -> str:
+    if isinstance(outcome, Failed):
+        return f"raised {one_line(outcome.error, 60)}{_because(outcome.text)}"
+    return f"returned {brief(outcome.value) if outcome.aside is None else large_of(outcome, 'value')}"
 
 
 def patch_words(event: RunForked) -> list[str]:

@@ -17,6 +17,7 @@ from forkpoint.events import (
     EffectRequested,
     EffectResolved,
     EffectSettled,
+    FunctionReturned,
     InputReceived,
     RecordedEvent,
     ResultPatch,
@@ -130,6 +131,7 @@ class _Teller:
                 | RunInterrupted()
                 | RunStopped()
                 | AgentChanged()
+                | FunctionReturned()
             ):
                 self._mark(recorded)
             case _:

@@ -7,7 +7,9 @@ from forkpoint.errors.agents import *  # noqa: F403
 from forkpoint.errors.data import *  # noqa: F403
 from forkpoint.errors.exchange import *  # noqa: F403
 from forkpoint.errors.files import *  # noqa: F403
+from forkpoint.errors.functions import *  # noqa: F403
 from forkpoint.errors.models import *  # noqa: F403
+from forkpoint.errors.otel import *  # noqa: F403
 from forkpoint.errors.runs import *  # noqa: F403
 from forkpoint.errors.stores import *  # noqa: F403
 from forkpoint.errors.surfaces import *  # noqa: F403

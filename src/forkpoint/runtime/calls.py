@@ -72,14 +72,19 @@ class Control:
 async def run_tool(tool: Tool[..., Any], ctx: ToolContext, arguments: Mapping[str, Any], control: Control) -> Any:
     """What the tool returns. A function that is not async runs in an OS thread of its own, which never keeps
     the process from ending."""
-    if not tool.is_async:
-        return await in_thread(lambda: tool.call(ctx, arguments))
-    control.interruptible = True
+    control.interruptible = tool.is_async
     try:
-        result = tool.call(ctx, arguments)
-        return await result if isinstance(result, Awaitable) else result
+        return await called(tool, ctx, arguments)
     finally:
         control.interruptible = False
+
+
+async def called(tool: Tool[..., Any], ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
+    """What the tool's function returns, called in an OS thread of its own if it is not async."""
+    if not tool.is_async:
+        return await in_thread(lambda: tool.call(ctx, arguments))
+    result = tool.call(ctx, arguments)
+    return await result if isinstance(result, Awaitable) else result
 
 
 async def run_probe(tool: Tool[..., Any], ctx: ToolContext, arguments: Mapping[str, Any]) -> Finding:

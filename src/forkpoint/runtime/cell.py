@@ -6,10 +6,11 @@ overtaken reads on and decides again, so that no outcome is lost to a command th
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 
-from forkpoint.commands import Answer, AnyCommand, Found, Late, Resolve, Send, Settle
+from forkpoint.commands import Answer, AnyCommand, Ask, Found, Late, Resolve, Return, Send, Settle
 from forkpoint.decide import decide
 from forkpoint.effects import ToolCall
 from forkpoint.errors import ForkpointError, JournalConflict
@@ -24,11 +25,23 @@ from forkpoint.runtime.writing import Draft, Writer
 from forkpoint.state import RunState
 from forkpoint.status import summary
 
-OUTSIDE = (Settle, Found, Late, Send, Answer, Resolve)
+OUTSIDE = (Settle, Found, Late, Send, Answer, Resolve, Ask, Return)
 """Commands that carry what a model, a tool or a person said."""
 
 HELD = (CallPart, ToolCall)
 """What holds the arguments of a tool call as the model made it."""
+
+
+class Observer(Protocol):
+    """Is told what this process records, once it is on record."""
+
+    def recorded(self, run: str, events: Sequence[RecordedEvent]) -> None:
+        """One commit of ``run``, after it. Must neither raise nor wait."""
+        ...
+
+    async def close(self) -> None:
+        """Nothing more will come; the store is still open."""
+        ...
 
 
 class Edge(Struct, frozen=True, kw_only=True):
@@ -41,6 +54,12 @@ class Edge(Struct, frozen=True, kw_only=True):
     bulletin: Bulletin
     owner: str
     lease_ms: int
+    observer: Observer | None = None
+
+    def recorded(self, run: str, events: Sequence[RecordedEvent]) -> None:
+        """Tell the observer, if there is one, of a commit of ``run`` that this process has made."""
+        if self.observer is not None:
+            self.observer.recorded(run, events)
 
 
 class Cell:
@@ -57,7 +76,8 @@ class Cell:
         self._lock = asyncio.Lock()
         self.rewinding = asyncio.Lock()
         """Held while the run's files are put back, and while performing it begins: never both."""
-        self.listeners: set[Callable[[], None]] = set()
+        self.listeners: set[Callable[[Sequence[RecordedEvent]], None]] = set()
+        """Told of every event that is new to this process, in order, once it is on record and folded."""
 
     @property
     def state(self) -> RunState:
@@ -105,6 +125,7 @@ class Cell:
                     await self._read_on()
                     continue
                 self._believe(draft, anchored=append.checkpoint is not None)
+                self.edge.recorded(self.run, draft.recorded)
                 return tuple(draft.recorded)
 
     def _drafted(self, commands: Sequence[AnyCommand]) -> Draft:
@@ -157,7 +178,7 @@ class Cell:
             self._anchor = Anchor(self.run, state.seq, state.transcript.entries)
             self._checkpoint_seq = state.seq
         self._state, self.digest = state, draft.digest
-        self._tell()
+        self._tell(draft.recorded)
 
     async def _read_on(self) -> None:
         if self._state is None:
@@ -166,16 +187,17 @@ class Cell:
             self._loaded = loaded if loaded.state.transcript.cold else None
             self._checkpoint_seq = loaded.frozen.seq if loaded.frozen else 0
             return
-        commits = await self.edge.journal.commits(self.run, after=self.state.seq)
+        commits, news = await self.edge.journal.commits(self.run, after=self.state.seq), []
         for commit in commits:
             if commit.first != self.state.seq + 1:
                 raise JournalConflict(run=self.run, expected=self.state.seq, actual=commit.last)
             events = decode_commit(commit, self.run, self.digest, self.edge.writer.codec)
             self._state, self.digest = fold(events, self.state), commit.digest
-        if commits:
-            self._tell()
+            news += events
+        if news:
+            self._tell(news)
 
-    def _tell(self) -> None:
+    def _tell(self, events: Sequence[RecordedEvent]) -> None:
         self.edge.bulletin.post(self.run)
         for listener in tuple(self.listeners):
-            listener()
+            listener(events)

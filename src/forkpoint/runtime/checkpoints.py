@@ -75,7 +75,12 @@ class _Stored(Struct, frozen=True, kw_only=True):
 
 
 def freezable(state: RunState) -> bool:
-    """Whether nothing of the state waits to be told to a model, so that events hold all its messages."""
+    """Whether nothing of the state waits to be told to a model, so that events hold all its messages.
+
+    A function's run has conversations side by side, and is read whole whenever its function is called: it has none.
+    """
+    if state.function is not None:
+        return False
     settled = not state.batch and not state.notes and not state.inputs and not state.queue
     return settled and all(isinstance(opened.effect, ModelCall) for opened in state.effects.values())
 

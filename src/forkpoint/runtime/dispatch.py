@@ -8,9 +8,10 @@ it is appended.
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from forkpoint.agents.tool import NotOccurred, Occurred, OutcomeUnknown, ToolContext
@@ -18,10 +19,10 @@ from forkpoint.answers import NOT_RUN
 from forkpoint.commands import Found, Settle
 from forkpoint.effects import ModelCall
 from forkpoint.errors import ForkpointError, ToolBadResult, ToolGone, ValueNotJson
-from forkpoint.messages import Message, Text
+from forkpoint.messages import CallPart, Message, Text
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
 from forkpoint.pieces import Open
-from forkpoint.ports import ModelProgress, ModelUnavailable
+from forkpoint.ports import ModelProgress, ModelResponse, ModelUnavailable
 from forkpoint.runtime.calls import Control, run_probe, run_tool
 from forkpoint.runtime.edges import Equipment
 from forkpoint.runtime.progress import Progress, Telling
@@ -51,9 +52,34 @@ class Bench(Struct, frozen=True, kw_only=True):
         return Telling(self.report, self.equipment.secrets, run=state.run, effect=opened.seq, tool=tool)
 
 
+Respond = Callable[[Callable[[ModelProgress], None]], Awaitable[ModelResponse]]
+"""Asks a model, telling pieces of its answer as they come."""
+
+Work = Callable[[ToolContext], Awaitable[Any]]
+"""Does what an effect asks for: its result."""
+
+
 async def ask_model(bench: Bench, state: RunState, opened: Open, control: Control) -> Settle:
     """Ask the model for ``opened``; how that ended, as the command to record it."""
     assert isinstance(opened.effect, ModelCall)
+    request = await bench.requests.request(state, opened.effect)
+    model = bench.equipment.model
+
+    def succeeded(response: ModelResponse) -> Succeeded:
+        return Succeeded(message=normal_response(response))
+
+    return await asked(bench, state, opened, control, lambda progress: model.respond(request, progress), succeeded)
+
+
+async def asked(
+    bench: Bench,
+    state: RunState,
+    opened: Open,
+    control: Control,
+    respond: Respond,
+    succeeded: Callable[[ModelResponse], Succeeded],
+) -> Settle:
+    """One attempt to have a model respond; how it ended. ``succeeded`` makes an answer one that can be stored."""
     began = time.monotonic()
     said: list[str] = []
     telling = bench.telling(state, opened)
@@ -67,15 +93,13 @@ async def ask_model(bench: Bench, state: RunState, opened: Open, control: Contro
         ms = int((time.monotonic() - began) * 1000)
         return Settle(effect=opened.seq, attempt=opened.attempt, outcome=outcome, ms=ms, **more)
 
-    request = await bench.requests.request(state, opened.effect)
-    model = bench.equipment.model
     if control.why is not None:
         return settle(Cancelled(reason=NOT_RUN))
     try:
         control.interruptible = True
-        response = await model.respond(request, progress)
+        response = await respond(progress)
         control.interruptible = False
-        message = normal_response(response)
+        outcome = succeeded(response)
     except asyncio.CancelledError as error:
         if control.why is not None:
             return settle(Cancelled(reason=control.why, partial=_partial(said)))
@@ -89,7 +113,21 @@ async def ask_model(bench: Bench, state: RunState, opened: Open, control: Contro
         return settle(_failed(error), transient=True)
     except Exception as error:  # the provider's refusal is the effect's outcome, not ours to raise
         return settle(_failed(error))
-    return settle(Succeeded(message=message), usage=response.usage, cost=response.cost)
+    return settle(outcome, usage=response.usage, cost=response.cost)
+
+
+def plain_response(response: ModelResponse) -> Succeeded:
+    """A response as it can be stored, with every part as it is, and what else the provider said as its value."""
+    message = response.message
+    parts = tuple(
+        [
+            msgspec.structs.replace(part, arguments=to_json(part.arguments)) if isinstance(part, CallPart) else part
+            for part in message.parts
+        ]
+    )
+    reason = message.finish_reason or ("tool_call" if message.calls else "stop")
+    said = Message(role="assistant", parts=parts, finish_reason=reason)
+    return Succeeded(message=said, value=to_json(response.rest))
 
 
 def _partial(said: list[str]) -> Message | None:
@@ -102,8 +140,30 @@ async def call_tool(bench: Bench, state: RunState, opened: Open, control: Contro
     tool = bench.equipment.tool(opened.name)
     if tool is None:
         return _untold(state, opened)
+    holder = await bench.reader.whole(opened.holder) if opened.holder.aside else opened.holder
+    try:
+        arguments = bench.equipment.arguments(tool, holder)
+    except ForkpointError as error:  # it was not tried: a secret is missing here, or its parameters have changed
+        return Settle(effect=opened.seq, attempt=opened.attempt, outcome=_failed(error))
+
+    async def work(ctx: ToolContext) -> Any:
+        return await run_tool(tool, ctx, arguments, control)
+
+    return await done(bench, state, opened, control, work, timeout_s=tool.timeout_s, check=tool.check_result)
+
+
+async def done(
+    bench: Bench,
+    state: RunState,
+    opened: Open,
+    control: Control,
+    work: Work,
+    *,
+    timeout_s: float | None,
+    check: Callable[[Any], None],
+) -> Settle:
+    """One attempt at ``work``; how it ended. ``check`` raises ``tool.bad-result`` for a result that is no good."""
     began = time.monotonic()
-    changes: tuple[dict[str, Any], tuple[str, ...]] = ({}, ())
     telling = bench.telling(state, opened, opened.name)
 
     def settle(outcome: Outcome, **more: Any) -> Settle:
@@ -111,22 +171,17 @@ async def call_tool(bench: Bench, state: RunState, opened: Open, control: Contro
         ms = int((time.monotonic() - began) * 1000)
         return Settle(effect=opened.seq, attempt=opened.attempt, outcome=outcome, ms=ms, **more)
 
-    holder = await bench.reader.whole(opened.holder) if opened.holder.aside else opened.holder
-    try:
-        arguments = bench.equipment.arguments(tool, holder)
-    except ForkpointError as error:  # it was not tried: a secret is missing here, or its parameters have changed
-        return settle(_failed(error))
     ctx = _context(bench, state, opened, control, telling)
     if control.why is not None:
         return settle(Cancelled(reason=NOT_RUN))
     try:
-        control.expire_after(tool.timeout_s)
-        result = await run_tool(tool, ctx, arguments, control)
+        control.expire_after(timeout_s)
+        result = await work(ctx)
         changes = ctx.changes
     except asyncio.CancelledError:
         if control.why is None and _being_cancelled():
             raise
-        why = _why_text(control, tool.timeout_s)
+        why = _why_text(control, timeout_s)
         return settle(Unknown(because=control.why or "cancelled", text=why), doubtful=True)
     except OutcomeUnknown as error:
         return settle(Unknown(because="reported", text=error.text), doubtful=True)
@@ -134,7 +189,7 @@ async def call_tool(bench: Bench, state: RunState, opened: Open, control: Contro
         return settle(_failed(error), doubtful=True, transient=True)
     except Exception as error:  # a tool's exception is its outcome, and goes to the model
         return settle(_failed(error))
-    return settle(_usable(bench, tool, result), set=changes[0] or None, unset=changes[1])
+    return settle(_usable(check, result), set=changes[0] or None, unset=changes[1])
 
 
 def _untold(state: RunState, opened: Open) -> Settle:
@@ -148,10 +203,10 @@ def _untold(state: RunState, opened: Open) -> Settle:
     return Settle(effect=opened.seq, attempt=opened.attempt, outcome=failed)
 
 
-def _usable(bench: Bench, tool: Any, result: Any) -> Outcome:
+def _usable(check: Callable[[Any], None], result: Any) -> Outcome:
     """The result as it can be stored; or that it happened and cannot be used."""
     try:
-        tool.check_result(result)
+        check(result)
         return Succeeded(value=to_json(result))
     except (ValueNotJson, ToolBadResult) as error:
         return Failed(error=type(error).__name__, text=_short(str(error)), happened=True)

@@ -2,20 +2,23 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from forkpoint._word import Holder
 from forkpoint.agents.agent import Agent
+from forkpoint.agents.function import Function
 from forkpoint.agents.tool import Tool
 from forkpoint.definition import AgentRecord
-from forkpoint.errors import AgentBadDefinition, AgentDiffers, AgentMissing
+from forkpoint.errors import AgentBadDefinition, AgentDiffers, AgentMissing, FunctionMissing, FunctionUnfit
 from forkpoint.ports import Model
 from forkpoint.redefinition import differences
 from forkpoint.secrets import Secrets
 from forkpoint.state import RunState
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -57,6 +60,12 @@ class Equipment:
             return value
         return (self._secrets or Secrets()).reveal(value)
 
+    def shown(self, word: S) -> S:
+        """``word`` with secrets in place of their names. Raises ``secret.missing``."""
+        if not may_name_secrets(_encode(word)):
+            return word
+        return msgspec.convert(self.reveal(msgspec.to_builtins(word)), type(word))
+
     def arguments(self, tool: Tool[..., Any], holder: Holder) -> dict[str, Any]:
         """The arguments that ``holder`` has, as ``tool``'s function takes them; those made ready for it are used once.
 
@@ -92,6 +101,7 @@ class Registry:
         self,
         *,
         agents: tuple[Agent, ...],
+        functions: tuple[Function[..., Any], ...] = (),
         models: Callable[[str], Model],
         secrets: Secrets | None,
     ) -> None:
@@ -99,6 +109,10 @@ class Registry:
         for agent in agents:
             if self.agents[agent.name] is not agent:
                 raise AgentBadDefinition(agent=agent.name, problem="another agent here has its name")
+        self.functions = {function.name: function for function in functions}
+        for function in functions:
+            if self.functions[function.name] is not function:
+                raise FunctionUnfit(function=function.name, problem="another function here has its name")
         self.extra: dict[str, Tool[..., Any]] = {}
         self.patched: dict[str, Model] = {}
         self._models = models
@@ -110,6 +124,16 @@ class Registry:
         if name not in self.agents:
             raise AgentMissing(agent=name, known=", ".join(sorted(self.agents)) or "none")
         return self.agents[name]
+
+    def function(self, name: str, run: str) -> Function[..., Any]:
+        """The function of that name. Raises ``function.missing``."""
+        if name not in self.functions:
+            raise FunctionMissing(run=run, function=name, known=", ".join(sorted(self.functions)) or "none")
+        return self.functions[name]
+
+    def equip_function(self, tools: Mapping[str, Tool[..., Any]]) -> Equipment:
+        """What a function's run needs here: its code brings models and tools along; ``tools`` is filled as it asks."""
+        return Equipment(model=lambda: self._models(""), tools=tools, secrets=self._secrets)
 
     def equip(self, state: RunState) -> Equipment:
         """What the run needs to be performed here. Raises ``agent.missing`` or ``agent.differs``."""

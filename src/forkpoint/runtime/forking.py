@@ -1,13 +1,15 @@
 """Making a fork: one event in a new run that shares its parent's past. Performs nothing, and reads little."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from forkpoint.agents.function import parts_of_arguments
 from forkpoint.agents.tool import Tool
 from forkpoint.definition import AgentRecord
+from forkpoint.effects import ModelCall
 from forkpoint.errors import (
     ForkAmbiguousCall,
     ForkNameTaken,
@@ -17,13 +19,24 @@ from forkpoint.errors import (
     PatchInvalid,
     RunExists,
 )
-from forkpoint.events import EffectsPolicy, Pending, RecordedEvent, ResultPatch, RunForked
+from forkpoint.events import (
+    ApprovalDecided,
+    EffectResolved,
+    EffectSettled,
+    EffectsPolicy,
+    Event,
+    Pending,
+    RecordedEvent,
+    ResultPatch,
+    RunForked,
+)
 from forkpoint.ids import check_run_id, fork_name
 from forkpoint.inherit import inherited
-from forkpoint.messages import ResponsePart
+from forkpoint.messages import Message, Part, ResponsePart, assistant
+from forkpoint.outcomes import Unknown
 from forkpoint.ports import Append
 from forkpoint.runtime.cell import Edge
-from forkpoint.runtime.places import calls_named
+from forkpoint.runtime.places import AHEAD, calls_named
 from forkpoint.runtime.reading import Loaded
 from forkpoint.runtime.writing import Draft
 from forkpoint.state import RunState
@@ -47,6 +60,11 @@ async def fork(
     actor: str | None,
 ) -> str:
     """Fork ``run`` at a loaded moment of it; the child's id. Raises the ``fork.*`` and ``patch.*`` errors."""
+    if loaded.state.function is not None:
+        _check_function(patch)
+        loaded = await _before_outcomes(edge, run, loaded, patch)
+    elif patch.arguments is not UNSET:
+        raise PatchBad(part="arguments", detail="only a function's run is called with any")
     parent, at = await edge.reader.row(run), loaded.state.seq
     forked = RunForked(
         parent=run,
@@ -56,7 +74,7 @@ async def fork(
         state=patch.state if patch.state is UNSET or patch.state is None else to_json(dict(patch.state)),
         agent=await _agent(edge, loaded.state, patch),
         changed=patch.changed,
-        input=UNSET if isinstance(patch.input, UnsetType) else parts_of(patch.input),
+        input=_input(patch),
         effects=effects,
         pending=pending,
         workspace=workspace,
@@ -71,6 +89,62 @@ async def fork(
     forked = replace(forked, tool_results=await _results(edge, loaded, forked, patch.tool_results))
     _check(loaded.state, forked)
     return await _born(edge, loaded, forked, run_id)
+
+
+def _check_function(patch: Patch) -> None:
+    """Raises ``patch.bad`` for what a function's fork does not take."""
+    if patch.messages is not UNSET:
+        raise PatchBad(part="messages", detail="a function's code says what a model is shown; patch what it was told")
+    if patch.input is not UNSET:
+        raise PatchBad(part="input", detail="a function's run takes arguments; give Patch(arguments=…)")
+    given = patch.arguments
+    if not isinstance(given, UnsetType) and (isinstance(given, str) or not isinstance(given, Sequence | Mapping)):
+        raise PatchBad(part="arguments", detail="they are neither a sequence nor a mapping of names")
+
+
+def _input(patch: Patch) -> tuple[Part, ...] | UnsetType:
+    if not isinstance(patch.arguments, UnsetType):
+        named = patch.arguments if isinstance(patch.arguments, Mapping) else {}
+        args = () if isinstance(patch.arguments, Mapping) else patch.arguments
+        return parts_of_arguments({"args": to_json(list(args)), "named": to_json(dict(named))})
+    return UNSET if isinstance(patch.input, UnsetType) else parts_of(patch.input)
+
+
+async def _before_outcomes(edge: Edge, run: str, loaded: Loaded, patch: Patch) -> Loaded:
+    """The moment just before the first of the outcomes that ``patch`` changes came to be; ``loaded`` if none had."""
+    upto = loaded.state.seq
+    for name in patch.tool_results:
+        for effect in await _effects_named(edge, loaded.state, name):
+            upto = min(upto, await _ended(edge, run, effect, upto) - 1)
+    return loaded if upto == loaded.state.seq else await edge.reader.load(run, upto=upto)
+
+
+async def _effects_named(edge: Edge, state: RunState, name: str | int) -> Sequence[int]:
+    if isinstance(name, int):
+        return (name,) if 0 < name <= state.seq else ()
+    return await calls_named(edge.reader, state.run, name, upto=state.seq)
+
+
+async def _ended(edge: Edge, run: str, effect: int, upto: int) -> int:
+    """The event by which ``effect`` had ended; the one after ``upto`` if it had not by then."""
+    after = effect
+    while after < upto:
+        events = await edge.reader.history(run, after=after, upto=min(upto, after + AHEAD))
+        for recorded in events:
+            if _ends(recorded.event, effect):
+                return recorded.seq
+        after = events[-1].seq
+    return upto + 1
+
+
+def _ends(event: Event, effect: int) -> bool:
+    match event:
+        case EffectSettled():
+            return event.effect == effect and event.then == "final" and not isinstance(event.outcome, Unknown)
+        case EffectResolved() | ApprovalDecided():
+            return event.effect == effect
+        case _:
+            return False
 
 
 async def _whole(edge: Edge, loaded: Loaded) -> Loaded:
@@ -104,17 +178,32 @@ async def _results(
         effect, call = await _call(edge, loaded.state, forked, name)
         if not isinstance(forked.edits, tuple) and await _is_gone(edge, loaded, effect):
             raise ForkNoSuchCall(run=loaded.state.run, call=str(name), at=loaded.state.seq)
-        if isinstance(given, ToolError):
+        opened = loaded.state.effects.get(effect)
+        if opened is not None and isinstance(opened.effect, ModelCall) and not isinstance(given, ToolError):
+            patches.append(ResultPatch(effect=effect, call=call, message=_said(given)))
+        elif isinstance(given, ToolError):
             patches.append(ResultPatch(effect=effect, call=call, error=given.text))
         else:
             patches.append(ResultPatch(effect=effect, call=call, value=to_json(given)))
     return tuple(patches)
 
 
+def _said(given: Any) -> Message:
+    """A model's answer as a patch gives it. Raises ``patch.bad``."""
+    if isinstance(given, str):
+        return assistant(given)
+    if isinstance(given, Message) and given.role == "assistant":
+        return given
+    raise PatchBad(part="tool_results", detail="a model's answer is a text or a message of the assistant's")
+
+
 async def _call(edge: Edge, state: RunState, forked: RunForked, name: str | int) -> tuple[int, str]:
     """The one call that ``name`` means at the fork point: its effect (0 for none) and the provider's id."""
     if isinstance(forked.edits, tuple):
         found = _calls_after_edits(state, forked, name)
+    elif state.function is not None and isinstance(name, int):
+        opened = state.effects.get(name)
+        found = [(name, opened.call)] if opened is not None else []
     elif isinstance(name, int):
         found = await _call_of_effect(edge, state, name)
     else:
@@ -207,3 +296,4 @@ async def _append(edge: Edge, loaded: Loaded, forked: RunForked, name: str) -> N
             parent=forked.parent,
         )
     )
+    edge.recorded(name, draft.recorded)

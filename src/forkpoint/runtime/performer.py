@@ -10,7 +10,7 @@ on record as dispatched, and are lost likewise.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -27,7 +27,7 @@ from forkpoint.runtime.dispatch import Bench, ask_model, call_tool, given_up, pr
 from forkpoint.runtime.files import capture
 from forkpoint.runtime.planning import Planner
 from forkpoint.state import RunState
-from forkpoint.status import WhySnapshot, due, unplanned
+from forkpoint.status import Due, WhySnapshot, due, unplanned
 
 TICK_S = 0.2
 """How often a performer looks for commands from other processes, and whether its lease needs renewing."""
@@ -54,7 +54,7 @@ class Performer:
         self._planner = planner
         self._lease = lease
         self._until_ms = lease.until_ms
-        self._advance = Advance(by=lease.owner.rpartition("-")[2])
+        self._by = lease.owner.rpartition("-")[2]
         self._grace_s = grace_s
         self._controls: dict[int, Control] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -130,10 +130,18 @@ class Performer:
         The first of it is returned for the caller to go on with, in the same task: a step of one call after another
         needs no new task. The rest have one each.
         """
-        advance = () if self._closing else (self._advance,)
+        advance = () if self._closing else (self._advance(),)
         events = await self._submit(*commands, *advance)
         if _unplanned(self._cell.state) and not self._closing:
             events += await self._plan()
+        return await self._begun(events)
+
+    def _advance(self) -> Advance:
+        """The command that requests and dispatches whatever is due here."""
+        return Advance(by=self._by)
+
+    async def _begun(self, events: tuple[RecordedEvent, ...]) -> Open | None:
+        """Start what ``events`` dispatched, but for the first of it, which is returned."""
         ready = self._taken(self._cell.state, events)
         if self._cell.state.workspace is not None and self._snapshot_due() is not None:
             # A snapshot takes its time: what may run before it is on record does not wait for it.
@@ -155,7 +163,7 @@ class Performer:
             self._seeing = True
             try:
                 taken = await capture(self._bench.workspace, self._cell.state, why)
-                events += await self._submit(Captured(taken=taken), self._advance)
+                events += await self._submit(Captured(taken=taken), self._advance())
             finally:
                 self._seeing = False
         return events
@@ -189,7 +197,7 @@ class Performer:
         plans = await self._planner.plans(state, calls)
         if self._cell.state is not state:
             return ()
-        return await self._submit(Plan(plans=plans), self._advance)
+        return await self._submit(Plan(plans=plans), self._advance())
 
     def _taken(self, state: RunState, events: Iterable[RecordedEvent]) -> list[Open]:
         """What ``events`` dispatched and what is to be probed, unless it is in flight here; from now on it is."""
@@ -201,10 +209,14 @@ class Performer:
                     taken.append(found)
         if not self._closing:
             opens = state.effects.values()
-            taken += [opened for opened in opens if opened.phase == "probe" and opened.seq not in controls]
+            taken += [one for one in opens if one.phase == "probe" and one.seq not in controls and self._can(one)]
         for opened in taken:
             controls[opened.seq] = Control(self._cell.edge.clock, self._grace_s)
         return taken
+
+    def _can(self, opened: Open) -> bool:
+        """Whether this process has what it takes to perform ``opened`` now."""
+        return True
 
     def _spawn(self, opened: Open | None) -> None:
         """Perform ``opened``, and what follows from it, in a task of its own."""
@@ -240,13 +252,17 @@ class Performer:
     async def _perform(self, opened: Open, control: Control) -> Open | None:
         control.abandoned = lambda: self._abandon(opened, control)
         await self._still_ours()
-        perform = ask_model if isinstance(opened.effect, ModelCall) else call_tool
-        settle = await perform(self._bench, self._cell.state, opened, control)
+        settle = await self._performed(opened, control)
         if not control.finish():
             await self._late(settle)
         elif not self._leave_open(settle, control):
             return await self._record(opened, settle)
         return None
+
+    async def _performed(self, opened: Open, control: Control) -> Settle:
+        """Perform one attempt; how it ended, as the command to record it."""
+        perform = ask_model if isinstance(opened.effect, ModelCall) else call_tool
+        return await perform(self._bench, self._cell.state, opened, control)
 
     def _leave_open(self, settle: Settle, control: Control) -> bool:
         """Whether this outcome only says that this process is closing: recovery knows better what to do."""
@@ -279,9 +295,12 @@ class Performer:
         self._leave_behind(opened, control)
         if self._closing:
             return
-        tool = self._bench.equipment.tool(opened.name)
-        settle = given_up(opened, control, tool.timeout_s if tool is not None else None)
+        settle = given_up(opened, control, self._timeout_s(opened))
         self._follow(lambda: self._record(opened, settle))
+
+    def _timeout_s(self, opened: Open) -> float | None:
+        tool = self._bench.equipment.tool(opened.name)
+        return tool.timeout_s if tool is not None else None
 
     def _leave_behind(self, opened: Open, control: Control) -> None:
         self._controls.pop(opened.seq, None)
@@ -302,7 +321,8 @@ class Performer:
         """Append an outcome, with the plans of the calls that a model's message asks for."""
         self._controls.pop(opened.seq, None)
         outcome = settle.outcome
-        if isinstance(outcome, Succeeded) and outcome.message is not None and _is_step(opened):
+        own_loop = self._cell.state.function is None
+        if own_loop and isinstance(outcome, Succeeded) and outcome.message is not None and _is_step(opened):
             message = self._cell.edge.writer.from_outside(outcome.message)
             if calls := message.calls:
                 plans = await self._planner.plans(self._cell.state, calls)
@@ -330,7 +350,7 @@ class Performer:
         for control in tuple(self._controls.values()):
             control.signal("cancelled")
 
-    def _changed(self) -> None:
+    def _changed(self, events: Sequence[RecordedEvent]) -> None:
         if not self._moves:
             self._wake.set()
 
@@ -360,18 +380,16 @@ class Performer:
         state, now_ms = self._cell.state, edge.clock.now_ms()
         if state.interrupting or state.stopped:
             self._signal_all()
-        found = due(state, now_ms)
-        new = (
-            found.dispatch
-            or found.ask
-            or found.plan
-            or (found.snapshot and not self._seeing)
-            or set(found.probe) - self._controls.keys()
-        )
-        if new and not self._moves:
+        if not self._moves and self._is_new(due(state, now_ms)):
             self._spawn(await self._move())
         if self._until_ms < now_ms + edge.lease_ms // 2:
             await self._renew(now_ms)
+
+    def _is_new(self, found: Due) -> bool:
+        """Whether something of what is due is to be begun here."""
+        seeing = found.snapshot is not None and not self._seeing
+        probing = bool(set(found.probe) - self._controls.keys())
+        return bool(found.dispatch) or found.ask or found.plan or seeing or probing
 
     async def _renew(self, now_ms: int) -> None:
         self._until_ms = now_ms + self._cell.edge.lease_ms
@@ -395,7 +413,7 @@ class Performer:
 
 
 def _unplanned(state: RunState) -> bool:
-    return unplanned(state) and due(state, state.at_ms).plan
+    return state.function is None and unplanned(state) and due(state, state.at_ms).plan
 
 
 def _is_step(opened: Open) -> bool:

@@ -51,7 +51,7 @@ class Planner:
         except ForkpointError as error:
             refused = Failed(error="InvalidArguments", text=self._equipment.mask_text(str(error))[:ERROR_CHARS])
             return CallPlan(tool=tool.name, recovery=tool.recovery, refused=refused)
-        gated = await self._gated(tool, arguments)
+        gated = await self.gated(tool, arguments)
         if not gated and not tool.external:
             self._equipment.make_ready(part, arguments)
         return CallPlan(
@@ -64,7 +64,7 @@ class Planner:
         )
 
     @staticmethod
-    async def _gated(tool: Tool[..., Any], arguments: dict[str, Any]) -> bool:
+    async def gated(tool: Tool[..., Any], arguments: dict[str, Any]) -> bool:
         """Whether a person must allow it. A predicate that fails has not said yes, so it means that too."""
         try:
             return await tool.needs_approval(arguments)

@@ -12,10 +12,10 @@ from forkpoint.errors import ModelAnswersCalls
 from forkpoint.messages import CallPart, Message, ResponsePart, Text
 from forkpoint.pieces import Entry
 from forkpoint.ports import ModelRequest, ModelResponse
-from forkpoint.runtime.edges import Equipment, may_name_secrets
+from forkpoint.runtime.edges import Equipment
 from forkpoint.runtime.reading import Reader
 from forkpoint.state import RunState
-from forkpoint.transcript import added_messages, encode_message
+from forkpoint.transcript import added_messages
 from forkpoint.values import to_json
 
 
@@ -60,15 +60,13 @@ class Requests:
         return ready
 
     def _revealed(self, message: Message) -> Message:
-        if self._equipment is None or not may_name_secrets(encode_message(message)):
-            return message
-        return msgspec.convert(self._equipment.reveal(msgspec.to_builtins(message)), Message)
+        return message if self._equipment is None else self._equipment.shown(message)
 
     async def _definition(self, state: RunState) -> AgentRecord:
         if self._agent is None or self._agent[0] != state.agent_digest:
             agent = await self._reader.whole(state.agent)
             if self._equipment is not None:
-                agent = msgspec.convert(self._equipment.reveal(msgspec.to_builtins(agent)), AgentRecord)
+                agent = self._equipment.shown(agent)
             self._agent = (state.agent_digest, agent)
         return self._agent[1]
 

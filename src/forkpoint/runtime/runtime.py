@@ -4,17 +4,18 @@ import asyncio
 import os
 import secrets as chance
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from forkpoint.agents.agent import Agent
+from forkpoint.agents.function import Function, parts_of_arguments
 from forkpoint.agents.tool import Tool
 from forkpoint.commands import ChangeAgent, Start
 from forkpoint.decide import start
-from forkpoint.definition import Limits
+from forkpoint.definition import AgentRecord, Limits
 from forkpoint.errors import AgentDiffers, ForkpointError, RewindUnfinished, RunBusy, RunExists
 from forkpoint.events import InputReceived, RunStarted
 from forkpoint.ids import check_run_id
@@ -25,11 +26,13 @@ from forkpoint.runtime.calls import in_thread
 from forkpoint.runtime.cell import Cell, Edge
 from forkpoint.runtime.comparing import compare_runs, compare_table
 from forkpoint.runtime.dispatch import Bench
-from forkpoint.runtime.edges import Registry
+from forkpoint.runtime.edges import Equipment, Registry
 from forkpoint.runtime.files import Workspaces, folder_of, workspace_of
+from forkpoint.runtime.function_runs import FunctionPerformer, past_of
 from forkpoint.runtime.keeping import Pruned, Removed, prune, remove
 from forkpoint.runtime.performer import GRACE_S, Performer
 from forkpoint.runtime.planning import Planner
+from forkpoint.runtime.recording import Recording, record
 from forkpoint.runtime.requests import Requests
 from forkpoint.runtime.run import POLL_S, Run
 from forkpoint.runtime.verifying import Verified, Verifier
@@ -88,6 +91,8 @@ class Runtime:
             # They were given their grace; one that ignores even this must not keep the store open.
             await asyncio.wait(self._orphans, timeout=0)
         self.workspaces.close()
+        if self.edge.observer is not None:
+            await self.edge.observer.close()
         await self.edge.journal.close()
         await self._registry.close()
 
@@ -147,9 +152,10 @@ class Runtime:
         )
         try:
             await self.edge.journal.append(append)
+            self.edge.recorded(name, draft.recorded)
         except RunExists:
             await self._check_same(name, draft)
-        return await self._cell(name)
+        return await self.cell(name)
 
     async def _check_same(self, name: str, draft: Draft) -> None:
         """Raises ``run.exists`` unless the run began with the same agent and input as ``draft``."""
@@ -161,9 +167,10 @@ class Runtime:
 
     async def open(self, run_id: str) -> Run:
         """A handle on a run that is there. Performs nothing. Raises ``run.not-found``."""
-        return Run(self, await self._cell(check_run_id(run_id)))
+        return Run(self, await self.cell(check_run_id(run_id)))
 
-    async def _cell(self, name: str) -> Cell:
+    async def cell(self, name: str) -> Cell:
+        """The state of a run in this process. Raises ``run.not-found``."""
         cell = self._cells.get(name)
         if cell is None:
             await self.edge.reader.row(name)
@@ -187,6 +194,58 @@ class Runtime:
                 state = (await self.edge.reader.load(row.run)).state
                 found[:0] = [RunWait(run=row.run, wait=wait) for wait in waits(state)]
         return tuple(found)
+
+    async def record(
+        self,
+        run_id: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        on_divergence: Literal["raise", "fork"] = "raise",
+        labels: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        actor: str | None = None,
+        **named: Any,
+    ) -> Any:
+        """What ``function(*args, **named)`` returns, with every model, tool and step that it asks for as an effect of
+        the run ``run_id``: on record before it is performed, and performed once.
+
+        Called again with the same id it goes on where the record ends; a function that has returned is not called.
+        Without arguments, a run that is there is called with its recorded ones. What is returned is what was recorded,
+        as the function's annotation says. A plain function runs in an OS thread of its own.
+
+        Raises what the function raises; ``run.waits`` where somebody must decide first, ``run.paused``,
+        ``run.interrupted`` or ``run.stopped``; ``replay.diverged`` where the code asks for something else than is on
+        record (``on_divergence="fork"`` goes on in a fork from there instead); ``run.exists`` for a run with other
+        arguments, ``function.other-run``, ``function.unfit``, ``run.busy`` and ``lease.lost``.
+        """
+        options = Recording(labels=labels, limits=limits, workspace=workspace, actor=actor, on_divergence=on_divergence)
+        return await record(self, run_id, function, args, named, options)
+
+    async def function_cell(
+        self, name: str, function: Function[..., Any], args: tuple[Any, ...], named: Mapping[str, Any], how: Recording
+    ) -> Cell:
+        """The cell of a function's run, begun now unless it is there. Raises as ``record`` does."""
+        self._registry.functions[function.name] = function
+        if not args and not named and await self.edge.journal.row(name) is not None:
+            return await self.cell(name)
+        command = Start(
+            agent=AgentRecord(name=function.name),
+            input=self._from_outside(parts_of_arguments(function.written(args, named))),
+            labels=labels_of(how.labels),
+            limits=checked_limits(how.limits),
+            workspace=folder_of(how.workspace),
+            actor=how.actor,
+            function=function.name,
+        )
+        if command.workspace is not None:
+            self.workspaces(name, command.workspace)  # refused before anything is written
+        return await self._begin(name, command)
+
+    def performer(self, run: str) -> Performer | None:
+        """Who performs ``run`` in this process, if anybody does."""
+        return self._performers.get(run)
 
     # ── performing ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -239,20 +298,42 @@ class Runtime:
             task.exception()  # looked at, so that a run nobody waits for does not warn; wait() raises it
 
     async def _performer(self, cell: Cell, lease: Any) -> Performer:
+        if cell.state.function is not None:
+            return await self._function_performer(cell, lease, cell.state.function)
         agent = await self.edge.reader.whole(cell.state.agent)
         equipment = self._registry.equip(replace(cell.state, agent=agent))
-        bench = Bench(
+        bench = await self._bench(cell, equipment)
+        planner = Planner(equipment, self.edge.reader)
+        return Performer(cell, bench, planner, lease, orphans=self._orphans, grace_s=self._grace_s)
+
+    async def _function_performer(self, cell: Cell, lease: Any, name: str) -> Performer:
+        tools: dict[str, Tool[..., Any]] = {}
+        equipment = self._registry.equip_function(tools)
+        return FunctionPerformer(
+            cell,
+            await self._bench(cell, equipment),
+            Planner(equipment, self.edge.reader),
+            lease,
+            function=self._registry.function(name, cell.run),
+            past=await past_of(self.edge.reader, cell.run),
+            tools=tools,
+            orphans=self._orphans,
+            grace_s=self._grace_s,
+        )
+
+    async def _bench(self, cell: Cell, equipment: Equipment) -> Bench:
+        return Bench(
             equipment=equipment,
             requests=Requests(equipment, self.edge.reader),
             reader=self.edge.reader,
             workspace=await workspace_of(self.workspaces, cell.state),
             report=lambda notice: self.edge.bulletin.post(notice.run, notice),
         )
-        planner = Planner(equipment, self.edge.reader)
-        return Performer(cell, bench, planner, lease, orphans=self._orphans, grace_s=self._grace_s)
 
     async def _accept(self, cell: Cell, accept_changes: bool) -> None:
         """Record that the run goes on under another definition. Raises ``agent.differs`` unless accepted."""
+        if cell.state.function is not None:
+            return  # its code says with every ask what it is asked under
         agent = await self.edge.reader.whole(cell.state.agent)
         found = self._registry.differences(replace(cell.state, agent=agent))
         if not found:

@@ -18,6 +18,7 @@ from forkpoint.errors import (
 )
 from forkpoint.events import KINDS, EffectRequested, RecordedEvent, RunForked
 from forkpoint.folding import evolve
+from forkpoint.functions import shown_digest
 from forkpoint.ports import MARK_BYTES, Commit, RunRow
 from forkpoint.runtime.reading import Reader
 from forkpoint.state import RunState
@@ -139,6 +140,8 @@ def _fits(commit: Commit, seq: int, digest: bytes) -> bool:
 
 def _is_shown(state: RunState, asked: ModelCall) -> bool:
     """Whether the request is what its digest says, asked for in ``state``."""
+    if state.function is not None and not asked.compaction:
+        return shown_digest(state, asked, state.agent_digest) == asked.digest
     return request_digest(state, asked.add) == asked.digest
 
 

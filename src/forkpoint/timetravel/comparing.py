@@ -15,10 +15,10 @@ from forkpoint.events import RecordedEvent
 from forkpoint.ids import ForkPoint
 from forkpoint.timetravel.aligning import Kind, aligned_steps
 from forkpoint.timetravel.facts import as_canonical
-from forkpoint.timetravel.trajectory import Step, Told, Trajectory, trajectory
+from forkpoint.timetravel.trajectory import Call, Step, Told, Trajectory, trajectory
 
 Field: TypeAlias = Literal[
-    "tools", "args", "results", "text", "steps", "finish_reason", "tokens", "cost", "state", "files"
+    "tools", "args", "results", "text", "steps", "finish_reason", "tokens", "cost", "state", "files", "own", "output"
 ]
 
 Key: TypeAlias = tuple[str, tuple[tuple[str, str, str | None], ...]]
@@ -38,7 +38,8 @@ class Shared(Struct, frozen=True, kw_only=True):
 
 class Drift(Struct, frozen=True, kw_only=True):
     """One difference. ``step_a`` and ``step_b`` are the steps it is in; ``call`` is the tool, for ``args`` and
-    ``results``. Without them it is about the whole."""
+    ``results``. Without them it is about the whole. ``own`` is what a function's code asked for itself, told as
+    ``(arguments, result)``, and ``output`` what it returned."""
 
     field: Field
     a: Any
@@ -331,12 +332,38 @@ def _whole_drift(one: Trajectory, two: Trajectory, usage: bool) -> list[Drift]:
         found.append(Drift(field="tokens", a=_total(one), b=_total(two)))
     if usage and one.cost != two.cost:
         found.append(Drift(field="cost", a=one.cost, b=two.cost))
+    if one.function is not None and two.function is not None:
+        found += _own_drift(one.own, two.own)
+        if one.output != two.output:
+            found.append(Drift(field="output", a=one.output, b=two.output))
     if one.has_run and two.has_run:
         if as_canonical(one.app) != as_canonical(two.app):
             found.append(Drift(field="state", a=one.app, b=two.app))
         if one.tree != two.tree:
             found.append(Drift(field="files", a=one.tree, b=two.tree))
     return found
+
+
+def _own_drift(a: Sequence[Call], b: Sequence[Call]) -> list[Drift]:
+    """What differs between the calls of two functions' own code: made by one side only, or ended otherwise.
+
+    Equal calls are paired in order, as the code's own asks are matched with its record.
+    """
+    left: dict[tuple[str, str], list[Call]] = {}
+    for call in b:
+        left.setdefault((call.name, call.canonical_arguments), []).append(call)
+    found = []
+    for one in a:
+        same = left.get((one.name, one.canonical_arguments))
+        two = same.pop(0) if same else None
+        if two is None or as_canonical(one.result) != as_canonical(two.result):
+            found.append(Drift(field="own", a=_told(one), b=two and _told(two), call=one.name))
+    rest = [call for calls in left.values() for call in calls]
+    return found + [Drift(field="own", a=None, b=_told(call), call=call.name) for call in rest]
+
+
+def _told(call: Call) -> tuple[Any, Any]:
+    return call.arguments, call.result
 
 
 def _total(told: Trajectory) -> int | None:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from forkpoint import answers
 from forkpoint._canon import canonical
 from forkpoint._word import Holder
-from forkpoint.effects import Effect, ModelCall
+from forkpoint.effects import Effect, ModelCall, StepCall, ToolCall
 from forkpoint.events import (
     ApprovalDecided,
     ContextCompacted,
@@ -110,6 +110,8 @@ class Facts:
         self.steps: dict[int, StepFacts] = {}
         self.past: list[Entry] = []
         self.summaries: set[int] = set()
+        self.own: dict[int, ToolCall | StepCall] = {}
+        """What a function's code asked for itself, by no model's message."""
         self._calls: dict[int, CallFacts] = {}
         self._asked: dict[int, tuple[str, str, int]] = {}
 
@@ -130,6 +132,8 @@ class Facts:
     def note(self, before: RunState, recorded: RecordedEvent, state: RunState) -> None:
         """Take in one event, given the states before and after it."""
         event = recorded.event
+        if before.function is not None and before.transcript is not state.transcript:
+            self._left(before, state)
         match event:
             case EffectRequested():
                 self._requested(before, recorded.seq, event.effect)
@@ -162,8 +166,15 @@ class Facts:
     def _requested(self, before: RunState, seq: int, effect: Effect) -> None:
         if isinstance(effect, ModelCall):
             self._asked[seq] = (before.agent.name, before.agent.model, before.turn)
-        else:
-            self._of(seq).recovery = effect.recovery.value
+            return
+        self._of(seq).recovery = effect.recovery.value
+        if isinstance(effect, StepCall) or (before.function is not None and not effect.message):
+            self.own[seq] = effect
+
+    def _left(self, before: RunState, state: RunState) -> None:
+        """Another conversation goes on: what was said in the one before stays said."""
+        if not before.transcript.entries.shares(state.transcript.entries):
+            self.past += before.transcript.entries
 
     def _settled(self, before: RunState, recorded: RecordedEvent, event: EffectSettled, state: RunState) -> None:
         found = self._of(event.effect)

@@ -57,6 +57,11 @@ class Patch:
     ``None`` clears it. ``tool_results``: a call (provider's id, or effect id as an int) to its new result, or a
     ``ToolError``. ``instructions``, ``model``, ``settings``, ``tools``: the agent from here on. ``input``: a user's
     message, queued.
+
+    Of a function's run, ``messages`` and ``input`` are not taken. ``tool_results`` takes any effect by its id, a
+    model's answer as a text or a ``Message``, and the fork point moves to just before the first of them ended.
+    ``model``, ``instructions``, ``settings`` and ``tools`` stand in place of what the code asks from here on.
+    ``arguments`` are what the function is called with: a sequence, or a mapping of names.
     """
 
     messages: Edits | UnsetType = UNSET
@@ -67,6 +72,7 @@ class Patch:
     settings: Mapping[str, Any] | UnsetType = UNSET
     tools: Sequence[Any] | UnsetType = UNSET
     input: "str | Sequence[Part] | UnsetType" = UNSET
+    arguments: Sequence[Any] | Mapping[str, Any] | UnsetType = UNSET
 
     @property
     def changed(self) -> tuple[str, ...]:

@@ -72,16 +72,25 @@ def tell_state(state: RunState, *, past: Iterable[Entry] = (), hide: Iterable[in
     With ``after``, only what events over it hold.
     """
     hidden = set(hide)
-    entries = [entry for entry in (*past, *state.transcript.entries) if entry.seq not in hidden]
+    said = (*past, *state.transcript.entries)
+    entries = [entry for entry in (_in_order(said) if state.function else said) if entry.seq not in hidden]
     if after:
         entries = _since(entries, after)
     telling = tell_messages(entries)
     telling.cut = not hidden and not after and _begins_late(state)
     if state.batch and telling.steps:
-        _place(state, telling.steps[-1])
+        asking = state.transcript.entries[-1].seq
+        step = next((one for one in reversed(telling.steps) if one.seq == asking), telling.steps[-1])
+        _place(state, step)
     telling.after += state.notes
     telling.after += (entry.message for entry in state.inputs)
     return telling
+
+
+def _in_order(entries: Iterable[Entry]) -> list[Entry]:
+    """The messages of conversations that went on side by side, each once, in the order in which they were said."""
+    by_place = {(entry.seq, entry.index): entry for entry in entries}
+    return [by_place[place] for place in sorted(by_place)]
 
 
 def is_note(message: Message) -> bool:

@@ -5,11 +5,13 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from forkpoint import answers
+from forkpoint.effects import StepCall, ToolCall
 from forkpoint.errors import NotComparable, ReplayNoHistory
 from forkpoint.events import Finding, RecordedEvent
 from forkpoint.ids import ForkPoint
 from forkpoint.messages import CallPart, Message, Reasoning, ResponsePart, Text, Usage
-from forkpoint.outcomes import Failed
+from forkpoint.outcomes import Failed, Unknown
 from forkpoint.pieces import Entry
 from forkpoint.ports import Status
 from forkpoint.state import RunState
@@ -88,7 +90,8 @@ class Trajectory(Struct, frozen=True, kw_only=True):
     ``missing`` is how many steps came before the first one told (a summary stands for them, or they are shared and
     were not read). ``after`` is what was said since the last step. ``usage`` is ``None`` where nobody reported it
     or the last call failed; ``tokens`` and ``cost`` are the known sums of the whole run. ``has_run`` is false for a
-    plain list of messages: it has no status, application state, files or time.
+    plain list of messages: it has no status, application state, files or time. ``own`` is what a function's code
+    asked for itself, in order: its steps, and tools that no model's message asked for; known from a history only.
     """
 
     run: str | None = None
@@ -96,6 +99,8 @@ class Trajectory(Struct, frozen=True, kw_only=True):
     parent: ForkPoint | None = None
     missing: int = 0
     steps: tuple[Step, ...] = ()
+    own: tuple[Call, ...] = ()
+    function: str | None = None
     after: tuple[Message, ...] = ()
     has_run: bool = False
     status: Status | None = None
@@ -190,6 +195,8 @@ def _of_run(state: RunState, facts: Facts, telling: Telling, missing: int) -> Tr
         parent=ForkPoint(lineage.parent, lineage.at) if lineage else None,
         missing=missing,
         steps=steps,
+        own=tuple(_own(effect, asked, facts.call(effect)) for effect, asked in facts.own.items()),
+        function=state.function,
         after=tuple(telling.after),
         has_run=True,
         status=state.status,
@@ -267,6 +274,30 @@ def _call(part: CallPart, said: ResponsePart | None, found: CallFacts, effect: i
         error=error,
         finding=found.finding,
         effect=effect if effect > 0 else None,
+        recovery=found.recovery,
+        attempts=found.attempts,
+        ms=found.ms,
+        performed_with=found.performed_with,
+        patched=found.patch is not None,
+        source=found.source,
+    )
+
+
+def _own(effect: int, asked: ToolCall | StepCall, found: CallFacts) -> Call:
+    """A call of a function's own code, with what it was told of its ending."""
+    status, error = found.ending(UNSET)
+    ended = found.outcome is not None and found.phase in ("", "settled") and not isinstance(found.outcome, Unknown)
+    said = answers.told("", found.outcome).parts[0] if ended and found.outcome is not None else None
+    return Call(
+        id=asked.id if isinstance(asked, ToolCall) else "",
+        name=asked.tool if isinstance(asked, ToolCall) else asked.name,
+        arguments=blob_or(asked, "arguments"),
+        status=status,
+        answered=said is not None,
+        result=blob_or(said, "response") if isinstance(said, ResponsePart) else None,
+        error=error,
+        finding=found.finding,
+        effect=effect,
         recovery=found.recovery,
         attempts=found.attempts,
         ms=found.ms,

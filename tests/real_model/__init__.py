@@ -1,0 +1,1 @@
+"""Runs with a real model, small enough to run anywhere."""
