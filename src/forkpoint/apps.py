@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class App:
     """Everything that ``connect`` is given beside the store, as one value that ``--app module:name`` can name.
 
-    A program without secrets, hooks or models by name needs none: an ``Agent`` or a list of them does as well.
+    A program without secrets, hooks or models by name needs none: an ``Agent``, a ``Function`` or a list of them does
+    as well.
     """
 
     agents: "Sequence[Agent]" = ()
@@ -38,13 +39,16 @@ def load_app(name: str, *, folder: Path, chosen: str) -> App:
     module_name, colon, attribute = name.partition(":")
     if not colon or not module_name or not attribute:
         raise AppNotFound(app=name, chosen=chosen, detail="it is not of the form module:name")
+    from forkpoint.agents.function import Function
+
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:
         found: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
             found = getattr(found, part)
-        found = found() if callable(found) and not isinstance(found, type) else found
+        made = callable(found) and not isinstance(found, type | Function)
+        found = found() if made else found
     except Exception as error:
         # Anything may go wrong in somebody's module; the cause is kept, and its last line told.
         detail = f"{type(error).__name__}: {error}"
@@ -55,11 +59,15 @@ def load_app(name: str, *, folder: Path, chosen: str) -> App:
 def as_app(found: object, name: str) -> App:
     """``found`` as an app. Raises ``app.unfit``."""
     from forkpoint.agents.agent import Agent
+    from forkpoint.agents.function import Function
 
     if isinstance(found, App):
         return found
-    agents = found if isinstance(found, list | tuple) else (found,)
-    strange = next((one for one in agents if not isinstance(one, Agent)), None)
-    if strange is not None or not agents:
-        raise AppUnfit(app=name, found=f"a {type(found).__name__}" if agents else "empty")
-    return App(agents=tuple(agents))
+    parts = found if isinstance(found, list | tuple) else (found,)
+    strange = next((one for one in parts if not isinstance(one, Agent | Function)), None)
+    if strange is not None or not parts:
+        raise AppUnfit(app=name, found=f"a {type(found).__name__}" if parts else "empty")
+    return App(
+        agents=tuple(one for one in parts if isinstance(one, Agent)),
+        functions=tuple(one for one in parts if isinstance(one, Function)),
+    )

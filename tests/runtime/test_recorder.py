@@ -438,7 +438,12 @@ async def test_other_code_is_refused_before_anything_is_performed_with_both_side
             await runtime.record("r", edited(world, "eve"))
         assert 'mail({"to":"eve"})' in diverged.value.asked
         assert 'mail({"to":"ann"})' in diverged.value.recorded
-        assert (await (await runtime.open("r")).row()).head == head + 1  # that it goes on, and nothing else
+        run = await runtime.open("r")
+        assert (await run.row()).head == head + 1  # that it goes on, and nothing else
+        await run.resume()
+        with pytest.raises(ReplayDiverged):
+            await run.wait()
+        assert "replay.diverged" in (await runtime.recover()).failed["r"]
     assert world.done == {"ann": 1, "bob": 1, "die": 1}
 
 

@@ -132,6 +132,7 @@ async def runtime_for(
     runtime = connect(
         open_store(choice.name, read_only=read_only),
         agents=loaded.agents,
+        functions=loaded.functions,
         models=loaded.models,
         secrets=loaded.secrets,
         redact=loaded.redact,

@@ -96,7 +96,6 @@ class FunctionPerformer(Performer):
         super().__init__(cell, bench, planner, lease, orphans=orphans, grace_s=grace_s)
         self._function = function
         self._arguments = past.arguments
-        self._tools = tools
         self._parents: dict[str, list[tuple[int, Any]]] | None = None
         self._called: asyncio.Task[None] | None = None
         self._outcome: Succeeded | Failed | None = None
@@ -115,6 +114,7 @@ class FunctionPerformer(Performer):
             request=self._request,
             stirred=self._wake.set,
             conversations=Conversations(lambda: cell.state, bench.equipment.mask, function.name),
+            tools=tools,
         )
 
     # ── the function ──────────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +123,7 @@ class FunctionPerformer(Performer):
         await super()._begin()
         if self._cell.state.active:
             self._called = asyncio.get_running_loop().create_task(self._call())
-            self._called.add_done_callback(lambda _: self._wake.set())
+            self._called.add_done_callback(self._function_ended)
 
     async def _call(self) -> None:
         """Call the function; what came of it is in ``_outcome`` and ``raised``."""
@@ -146,6 +146,11 @@ class FunctionPerformer(Performer):
             self.raised = error
             self._outcome = Failed(error=type(error).__name__, text=str(error)[:4000])
 
+    def _function_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)  # what is no Exception ends this process's work, and says nothing of the function
+        self._wake.set()
+
     def _stored(self, result: Any) -> Succeeded:
         try:
             return Succeeded(value=to_json(result))
@@ -155,6 +160,8 @@ class FunctionPerformer(Performer):
     async def _end(self, raised: BaseException | None = None) -> None:
         """Call the function off, if it still runs, and answer nothing more."""
         self.raised = self.raised or raised
+        if isinstance(self.raised, ForkpointError):
+            self._error = self._error or self.raised
         self._over = True
         self._calm()
         self.recorder.end()
@@ -187,7 +194,6 @@ class FunctionPerformer(Performer):
         """Whether a call is refused, answered by the parent's record, or for a person to allow."""
         gated, external = bool(wanted.approval), False
         if isinstance(wanted, Tool):
-            self._tools[wanted.name] = wanted
             external = wanted.external
             arguments = plain
             if checks:
@@ -233,16 +239,17 @@ class FunctionPerformer(Performer):
             respond = body.respond
 
             def responding(progress: Callable[[ModelProgress], None]) -> Awaitable[ModelResponse]:
-                return _where_asked(body, respond(progress))
+                return _where_asked(body, lambda: respond(progress))
 
             return await asked(bench, state, opened, control, responding, plain_response)
         edited = await self._edited(opened)
 
         async def work(ctx: Any) -> Any:
-            assert body.work is not None
+            asked_for = body.work
+            assert asked_for is not None
             control.interruptible = True
             try:
-                return await _where_asked(body, body.work(ctx, edited))
+                return await _where_asked(body, lambda: asked_for(ctx, edited))
             finally:
                 control.interruptible = False
 
@@ -349,10 +356,10 @@ async def _ended_after(reader: Reader, lineage: Lineage) -> dict[str, list[tuple
     return found
 
 
-async def _where_asked(body: Body, work: Awaitable[Any]) -> Any:
+async def _where_asked(body: Body, work: Callable[[], Awaitable[Any]]) -> Any:
     """What ``work`` comes to, with the context variables of the code that asked for it."""
 
     async def working() -> Any:
-        return await work
+        return await work()
 
     return await asyncio.get_running_loop().create_task(working(), context=body.where)

@@ -62,6 +62,7 @@ class Recorder:
         request: Request,
         stirred: Callable[[], None],
         conversations: Conversations,
+        tools: dict[str, Tool[..., Any]],
     ) -> None:
         self.run_id = run
         self.record = record
@@ -74,6 +75,7 @@ class Recorder:
         self._request = request
         self._stirred = stirred
         self._conversations = conversations
+        self._tools = tools
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._parked: list[tuple[Wanted, asyncio.Future[None]]] = []
@@ -128,6 +130,7 @@ class Recorder:
         ``perform`` does the work in place of the tool's function; it is given the arguments as they were given here,
         or as a person changed them.
         """
+        self._tools[tool.name] = tool
         given = dict(arguments)
         plain = to_json(given)
         masked = self._equipment.mask(plain)

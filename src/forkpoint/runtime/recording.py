@@ -79,12 +79,14 @@ async def _called(runtime: "Runtime", cell: Cell, function: Function[..., Any], 
             await cell.submit(Unpause())
         await runtime.perform(cell, accept_changes=False)
         performer, task = runtime.performer(cell.run), runtime.performing(cell.run)
-        if task is not None:
-            await _until(task, performer)
-    raised = None
-    if isinstance(performer, FunctionPerformer):
-        raised = performer.raised
-        first_left += [one.effect for one in performer.recorder.record.left()][:1]
+        try:
+            if task is not None:
+                await _until(task, performer)
+        except ReplayDiverged:
+            assert isinstance(performer, FunctionPerformer)
+            first_left += [one.effect for one in performer.recorder.record.left()][:1]
+            raise
+    raised = performer.raised if isinstance(performer, FunctionPerformer) else None
     return await _came_of(runtime.edge.reader, await cell.refresh(), function, raised)
 
 
