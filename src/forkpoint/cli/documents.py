@@ -9,7 +9,7 @@ from msgspec import Struct
 from forkpoint._word import Ref
 from forkpoint.cli.files_between import FilesBetween
 from forkpoint.cli.phrases import kind_of_outcome, parts_text, phrase
-from forkpoint.cli.told import CallTold, FilesTold, Mark, StepTold, Story, TurnBegun
+from forkpoint.cli.told import CallTold, FilesTold, Mark, OwnTold, StepTold, Story, TurnBegun
 from forkpoint.cli.words import iso
 from forkpoint.codec import encode_recorded
 from forkpoint.events import RecordedEvent
@@ -214,10 +214,12 @@ def _by_turn(story: Story, files: Mapping[int, FilesBetween]) -> tuple[list[dict
             case TurnBegun():
                 turns.append(
                     {"turn": item.turn, "seq": item.seq, "time": iso(item.at_ms), "input": of_parts(item.parts)}
-                    | {"text": parts_text(item.parts), "steps": []}
+                    | {"text": parts_text(item.parts), "steps": [], "calls": []}
                 )
             case StepTold():
                 turns[-1]["steps"].append(of_step(item, files))
+            case OwnTold():
+                turns[-1]["calls"].append(of_call(item.call))
             case Mark():
                 marks.append({"seq": item.seq, "time": iso(item.at_ms), "kind": item.kind, "says": item.says})
     return turns, marks

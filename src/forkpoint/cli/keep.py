@@ -195,18 +195,22 @@ def _files_facts(path: Path) -> dict[str, Any]:
 
 
 def _agent_facts(given: str | None) -> dict[str, Any]:
+    from forkpoint.agents.function import Function, name_of
+
     try:
         choice = chosen_app(given)
         if choice is None:
             return {"app": None, "chosen": "neither --app nor [tool.forkpoint] in a pyproject.toml names one"}
         facts = {"app": choice.name, "chosen": choice.chosen}
-        agents = loaded_app(choice).agents
+        app = loaded_app(choice)
     except ForkpointError as error:
         return {"problem": f"{error.code}: {error}"}
     return facts | {
         "agents": [
-            {"name": one.name, "model": one.model_name, "tools": [tool.name for tool in one.tools]} for one in agents
-        ]
+            {"name": one.name, "model": one.model_name, "tools": [tool.name for tool in one.tools]}
+            for one in app.agents
+        ],
+        "functions": [name_of(one) if not isinstance(one, Function) else one.name for one in app.functions],
     }
 
 
@@ -232,6 +236,8 @@ def _fact_lines(facts: dict[str, Any]) -> Iterator[Any]:
     yield Text.assemble(("agents  ", "bold"), agents.get("app") or "", (f"  {agents.get('chosen', '')}", "dim"))
     for one in agents.get("agents", ()):
         yield f"        {one['name']}  {one_line(one['model'], 60)}  tools: {', '.join(one['tools']) or 'none'}"
+    for name in agents.get("functions", ()):
+        yield f"        {one_line(name, 60)}  a function"
     for part in (store, files, agents):
         if part.get("problem"):
             yield Text(f"        {one_line(part['problem'], 1000)}", style="red")

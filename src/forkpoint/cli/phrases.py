@@ -255,10 +255,12 @@ def patch_words(event: RunForked) -> list[str]:
         words.append("the application's state cleared" if event.state is None else "the application's state replaced")
     for patch in event.tool_results:
         kind = "an error" if patch.error is not None else "another result"
-        words.append(f"{kind} for call {one_line(patch.call, 60)}")
+        of = f"call {one_line(patch.call, 60)}" if patch.call else f"effect {patch.effect}"
+        words.append(f"{kind} for {of}")
     words += [f"other {name}" if name != "model" else _model(event) for name in event.changed]
     if not isinstance(event.input, msgspec.UnsetType):
-        words.append(f"input: {parts_text(event.input, 100)}")
+        given = "arguments" if any((part.extra or {}).get("arguments") for part in event.input) else "input"
+        words.append(f"{given}: {parts_text(event.input, 100)}")
     return words
 
 

@@ -13,7 +13,7 @@ from forkpoint.cli.files_between import FilesBetween
 from forkpoint.cli.phrases import Phrase, ending, large_of, parts_text
 from forkpoint.cli.render_waits import wait_lines
 from forkpoint.cli.rows import STYLES, plain_table, status_text
-from forkpoint.cli.told import CallTold, Item, Mark, StepTold, Story, TurnBegun
+from forkpoint.cli.told import CallTold, Item, Mark, OwnTold, StepTold, Story, TurnBegun
 from forkpoint.cli.words import ago, called, count, full, lasting, local, one_line, paragraph, size, spent_line
 from forkpoint.events import RecordedEvent
 from forkpoint.messages import CallPart, Message, Part, Reasoning, ResponsePart
@@ -80,6 +80,8 @@ def items_lines(
                 yield _turn(item)
             case StepTold():
                 yield from step_lines(item, files)
+            case OwnTold():
+                yield from _call_lines(item.call, 2)
             case Mark(quiet=False):
                 yield Text(f"  @{item.seq}  {item.says}", style="red" if item.failed else "dim")
         while left and (place == len(ends) or left[0].at < ends[place]):
@@ -99,15 +101,19 @@ def step_lines(step: StepTold, files: Mapping[int, FilesBetween] = NO_FILES) -> 
     if step.message is not None and (words := message_words(step.message, 300)):
         yield Padding(Text(words), (0, 0, 0, 4), expand=False)
     for call in step.calls:
-        yield Padding(call_line(call), (0, 0, 0, 4), expand=False)
-        for remark in call.remarks if call.status != "denied" else ():
-            yield Padding(Text(remark, style="dim"), (0, 0, 0, 8), expand=False)
+        yield from _call_lines(call, 4)
     for told in step.files:
         if told.failed is not None:
             yield Padding(Text("files  not captured", style="red"), (0, 0, 0, 4), expand=False)
         elif told.seq in files and not files[told.seq].nothing:
             text = Text.assemble(("files  ", "dim"), files[told.seq].words, no_wrap=True, overflow="ellipsis")
             yield Padding(text, (0, 0, 0, 4), expand=False)
+
+
+def _call_lines(call: CallTold, indent: int) -> Iterator[Any]:
+    yield Padding(call_line(call), (0, 0, 0, indent), expand=False)
+    for remark in call.remarks if call.status != "denied" else ():
+        yield Padding(Text(remark, style="dim"), (0, 0, 0, indent + 4), expand=False)
 
 
 def _step_head(step: StepTold) -> Text:

@@ -6,7 +6,7 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from forkpoint.cli.phrases import effect_name, kind_of_outcome, phrase
-from forkpoint.cli.told import CallTold, FilesTold, Mark, StepTold, Story, TurnBegun
+from forkpoint.cli.told import CallTold, FilesTold, Mark, OwnTold, StepTold, Story, TurnBegun
 from forkpoint.effects import ModelCall, StepCall, ToolCall
 from forkpoint.events import (
     AgentChanged,
@@ -51,7 +51,7 @@ class _Teller:
 
     def __init__(self) -> None:
         self.state: RunState | None = None
-        self._order: list[TurnBegun | Mark | int] = []
+        self._order: list[TurnBegun | Mark | int | OwnTold] = []
         self._steps: dict[int, StepTold] = {}
         self._calls: dict[int, list[CallTold]] = {}
         self._message_step: dict[int, int] = {}
@@ -72,8 +72,17 @@ class _Teller:
 
     def told(self) -> Story:
         assert self.state is not None
-        items = (one if isinstance(one, TurnBegun | Mark) else self._whole_step(one) for one in self._order)
-        return Story(state=self.state, items=tuple(items))
+        return Story(state=self.state, items=tuple(self._item(one) for one in self._order))
+
+    def _item(self, one: TurnBegun | Mark | int | OwnTold) -> TurnBegun | Mark | StepTold | OwnTold:
+        assert self.state is not None
+        match one:
+            case int():
+                return self._whole_step(one)
+            case OwnTold():
+                return replace(one, call=_now(self._calls[-one.seq][0], self.state.effects.get(one.seq)))
+            case _:
+                return one
 
     def _whole_step(self, seq: int) -> StepTold:
         assert self.state is not None
@@ -159,12 +168,27 @@ class _Teller:
                 if not effect.compaction:
                     self._steps[seq] = StepTold(seq=seq, at_ms=recorded.at_ms)
                     self._order.append(seq)
-            case ToolCall():
+            case ToolCall() if effect.message or self.state is None or self.state.function is None:
                 self._tool_requested(seq, effect)
-            case StepCall():
-                self._mark(recorded)
+            case ToolCall() | StepCall():
+                self._own(recorded, effect)
             case _:
                 assert_never(effect)
+
+    def _own(self, recorded: RecordedEvent, effect: ToolCall | StepCall) -> None:
+        seq = recorded.seq
+        call = CallTold(
+            effect=seq,
+            step=0,
+            call=effect.id if isinstance(effect, ToolCall) else "",
+            tool=effect_name(effect),
+            recovery=effect.recovery.value,
+            **_arguments_of(effect),
+        )
+        self._order.append(OwnTold(seq=seq, at_ms=recorded.at_ms, call=call))
+        # Steps are kept by the event that asked for them; what no step asked for is kept under its own, negated.
+        self._calls[-seq] = [call]
+        self._call_place[seq] = (-seq, 0)
 
     def _tool_requested(self, seq: int, effect: ToolCall) -> None:
         assert self.state is not None

@@ -58,6 +58,14 @@ class StepTold(Struct, frozen=True, kw_only=True):
     remarks: tuple[str, ...] = ()
 
 
+class OwnTold(Struct, frozen=True, kw_only=True):
+    """What a function's code asked for itself, by no model's message. ``seq`` is the event that asked."""
+
+    seq: int
+    at_ms: int
+    call: CallTold
+
+
 class Mark(Struct, frozen=True, kw_only=True):
     """Something else that happened: a pause, a snapshot, a fork's beginning. ``quiet`` for what says nothing new to a
     person, and ``failed`` for what did not go as it should."""
@@ -79,7 +87,7 @@ class TurnBegun(Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
 
 
-Item: TypeAlias = TurnBegun | StepTold | Mark
+Item: TypeAlias = TurnBegun | StepTold | OwnTold | Mark
 
 
 class Story(Struct, frozen=True, kw_only=True):
@@ -95,4 +103,5 @@ class Story(Struct, frozen=True, kw_only=True):
 
     def calls(self) -> Mapping[int, CallTold]:
         """Every call that became an effect, by its effect."""
-        return {call.effect: call for step in self.steps for call in step.calls if call.effect}
+        asked = {call.effect: call for step in self.steps for call in step.calls if call.effect}
+        return asked | {item.call.effect: item.call for item in self.items if isinstance(item, OwnTold)}

@@ -69,6 +69,12 @@ def fork(
     state: Annotated[
         str | None, typer.Option(metavar="JSON", help="Another application state; null clears it.")
     ] = None,
+    arguments: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="What a function is called with instead: an array or an object."
+        ),
+    ] = None,
     id: Annotated[str | None, typer.Option("--id", help="The fork's id; else RUN.fork-N, the first free N.")] = None,
     label: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label of the fork; may be repeated.")
@@ -95,7 +101,15 @@ def fork(
     from forkpoint.cli.travel import fork_run
     from forkpoint.cli.typed import labels_of, patch_of
 
-    patch = patch_of(results=result, errors=error, state=state, model=model, instructions=instructions, input=input)
+    patch = patch_of(
+        results=result,
+        errors=error,
+        state=state,
+        model=model,
+        instructions=instructions,
+        input=input,
+        arguments=arguments,
+    )
     work = fork_run(
         run,
         patch,

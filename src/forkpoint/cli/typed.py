@@ -83,6 +83,7 @@ def patch_of(
     model: str | None,
     instructions: str | None,
     input: str | None,
+    arguments: str | None = None,
 ) -> "Patch":
     """The patch that a fork's options make. Raises ``cli.unfit``."""
     from forkpoint.timetravel.patches import Patch
@@ -96,6 +97,8 @@ def patch_of(
         parts["instructions"] = text_of(instructions)
     if input is not None:
         parts["input"] = text_of(input)
+    if arguments is not None:
+        parts["arguments"] = json_of(arguments, "--arguments")
     return Patch(**parts)
 
 

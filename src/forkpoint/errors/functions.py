@@ -10,7 +10,7 @@ class InputNotTaken(ForkpointError):
     kind = "usage"
     says = "Run {run} is one call of the function {function} and takes no further input; nothing was written"
     why = "What a function is given are its arguments; its code decides what a model is told."
-    fix = "Record another run with other arguments, or fork this one with Patch(arguments=…)."
+    fix = "Record another run with other arguments, or fork this one with other arguments."
     run: str
     function: str
 

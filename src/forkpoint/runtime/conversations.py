@@ -4,7 +4,7 @@ A request is compared with what this process asked before, message by message: m
 and only what is new is encoded and digested.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -28,12 +28,15 @@ from forkpoint.transcript import stored_bytes
 class Said(Struct, kw_only=True, eq=False):
     """A request that this process asked, with the digest of every stretch of it from the first message on.
 
-    ``answer`` is the model's message, ``effect`` the call, once they are known.
+    ``answer`` is the model's message, ``effect`` the call, once they are known. ``base`` is the request before that
+    shares its longest beginning, and ``shared`` how long that is.
     """
 
     messages: list[Message]
     chains: list[bytes]
     identity: str
+    base: "Said | None" = None
+    shared: int = 0
     effect: int = 0
     answer: Message | None = None
 
@@ -58,7 +61,8 @@ class Conversations:
         for message in messages[len(chains) :]:
             chain = link(chain, self._encoded(message))
             chains.append(chain)
-        return Said(messages=messages, chains=chains, identity=short(link(chain, self._definition(request))[:16]))
+        identity = short(link(chain, self._definition(request))[:16])
+        return Said(messages=messages, chains=chains, identity=identity, base=best, shared=shared)
 
     def _encoded(self, message: Message) -> bytes:
         return canonical(self._mask(msgspec.to_builtins(message)))
@@ -70,7 +74,7 @@ class Conversations:
             self._defined = (defined, link(b"", canonical(self._mask(plain))))
         return self._defined[1]
 
-    def _nearest(self, messages: Sequence[Message]) -> tuple[Said | None, int]:
+    def _nearest(self, messages: list[Message]) -> tuple[Said | None, int]:
         """The newest conversation that shares the longest beginning with ``messages``, and how long that is."""
         best, most = None, 0
         for said in reversed(self._said):
@@ -94,17 +98,12 @@ class Conversations:
         return Ask(effect=effect, agent=self._new_agent(state, request, agent, attempts))
 
     def _told(self, state: RunState, said: Said) -> tuple[int | None, int | None, tuple[int | Message, ...]]:
-        since, keep = None, 0
-        for before in reversed(self._said):
-            head = state.heads.get(before.effect)
-            if head is None:
-                continue
-            shared = _shared(before.messages, said.messages)
-            if shared == len(before.messages) and before.answer is not None and shared < len(said.messages):
-                shared += _same(before.answer, said.messages[shared])
-            shared = min(shared, len(head))
-            if shared > keep:
-                since, keep = before.effect, shared
+        since, keep, before = None, 0, said.base
+        if before is not None and before.effect in state.heads:
+            since, keep = before.effect, said.shared
+            if keep == len(before.messages) and before.answer is not None and keep < len(said.messages):
+                keep += _same(before.answer, said.messages[keep])
+            keep = min(keep, len(state.heads[since]))
         rest = said.messages[keep:]
         whole = since is not None and keep == len(state.heads[since])
         return since, None if whole or since is None else keep, tuple(self._reference(state, one) for one in rest)
@@ -138,9 +137,11 @@ class Conversations:
     def answered(self, said: Said, effect: int, message: Message | None) -> None:
         """What the model answered; later requests may build on it."""
         said.effect, said.answer = effect, message
-        # What goes on from an earlier request takes its place.
-        self._said = [one for one in self._said if _shared(one.messages, said.messages) < len(one.messages)]
-        self._said = [*self._said[1 - HEADS :], said]
+        goes_on = said.base is not None and said.shared == len(said.base.messages)
+        kept = [one for one in self._said if not (goes_on and one is said.base)]
+        # What only one request can build on is let go with it.
+        said.base = None
+        self._said = [*kept[1 - HEADS :], said]
 
     def place_of(self, tool: str, arguments: Any, call: str) -> tuple[int, int]:
         """The model's message that asked for a call, by its event, and the call's place in it; (0, 0) if none did."""
@@ -172,12 +173,13 @@ def _same(a: Message, b: Message) -> bool:
     return a is b or a == b
 
 
-def _shared(a: Sequence[Message], b: Sequence[Message]) -> int:
+def _shared(a: list[Message], b: list[Message]) -> int:
     """How many messages both begin with."""
-    for place, (one, other) in enumerate(zip(a, b, strict=False)):
-        if one is not other and one != other:
-            return place
-    return min(len(a), len(b))
+    least = min(len(a), len(b))
+    # Nearly always one goes on from the other, and comparing lists whole looks at no equal object twice.
+    if a[:least] == b[:least]:
+        return least
+    return next(place for place in range(least) if a[place] is not b[place] and a[place] != b[place])
 
 
 def _as_stored(record: AgentRecord) -> AgentRecord:

@@ -82,7 +82,9 @@ class Equipment:
 
     def mask(self, value: Any) -> Any:
         """``value`` with names in place of secrets."""
-        return self._secrets.mask(value) if self._secrets else value
+        if self._secrets is None or not self._secrets.occurs_in(_encode(value)):
+            return value
+        return self._secrets.mask(value)
 
     def mask_text(self, text: str) -> str:
         """A text without secrets."""

@@ -39,7 +39,7 @@ class Shared(Struct, frozen=True, kw_only=True):
 class Drift(Struct, frozen=True, kw_only=True):
     """One difference. ``step_a`` and ``step_b`` are the steps it is in; ``call`` is the tool, for ``args`` and
     ``results``. Without them it is about the whole. ``own`` is what a function's code asked for itself, told as
-    ``(arguments, result)``, and ``output`` what it returned."""
+    an object of its arguments, status and result, and ``output`` what it returned."""
 
     field: Field
     a: Any
@@ -362,8 +362,8 @@ def _own_drift(a: Sequence[Call], b: Sequence[Call]) -> list[Drift]:
     return found + [Drift(field="own", a=None, b=_told(call), call=call.name) for call in rest]
 
 
-def _told(call: Call) -> tuple[Any, Any]:
-    return call.arguments, call.result
+def _told(call: Call) -> dict[str, Any]:
+    return {"arguments": call.arguments, "status": call.status, "result": call.result}
 
 
 def _total(told: Trajectory) -> int | None:

@@ -118,6 +118,8 @@ def drift_title(drift: Drift) -> str:
         where = f" at step {drift.step_a}"
         if drift.step_b != drift.step_a:
             where += f" (b: {drift.step_b})"
+    if drift.field == "own":
+        return f"{seen(drift.call or '')}, asked by the function's own code"
     of = f" of {seen(drift.call)}" if drift.call is not None else ""
     return f"{drift.field}{of}{where}"
 

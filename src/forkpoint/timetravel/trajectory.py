@@ -10,6 +10,7 @@ from forkpoint.effects import StepCall, ToolCall
 from forkpoint.errors import NotComparable, ReplayNoHistory
 from forkpoint.events import Finding, RecordedEvent
 from forkpoint.ids import ForkPoint
+from forkpoint.inherit import patched_answer
 from forkpoint.messages import CallPart, Message, Reasoning, ResponsePart, Text, Usage
 from forkpoint.outcomes import Failed, Unknown
 from forkpoint.pieces import Entry
@@ -283,11 +284,18 @@ def _call(part: CallPart, said: ResponsePart | None, found: CallFacts, effect: i
     )
 
 
+def _told_of(found: CallFacts) -> Any:
+    """What the code was told of how its call ended; ``None`` while it has not."""
+    if found.patch is not None:
+        return patched_answer(found.patch).parts[0]
+    ended = found.outcome is not None and found.phase in ("", "settled") and not isinstance(found.outcome, Unknown)
+    return answers.told("", found.outcome).parts[0] if ended and found.outcome is not None else None
+
+
 def _own(effect: int, asked: ToolCall | StepCall, found: CallFacts) -> Call:
     """A call of a function's own code, with what it was told of its ending."""
     status, error = found.ending(UNSET)
-    ended = found.outcome is not None and found.phase in ("", "settled") and not isinstance(found.outcome, Unknown)
-    said = answers.told("", found.outcome).parts[0] if ended and found.outcome is not None else None
+    said = _told_of(found)
     return Call(
         id=asked.id if isinstance(asked, ToolCall) else "",
         name=asked.tool if isinstance(asked, ToolCall) else asked.name,
