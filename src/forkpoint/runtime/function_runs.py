@@ -271,9 +271,15 @@ class FunctionPerformer(Performer):
         super()._changed(events)
         for recorded in events:
             self.recorder.record.note(recorded, self._cell.state)
-        self.recorder.noted(events)
+        if not self._files_unseen():
+            self.recorder.tell()
         if not self._moves:
             self._wake.set()
+
+    def _files_unseen(self) -> bool:
+        """Whether what just ended may have changed files that are still to be seen: until then the code waits."""
+        state = self._cell.state
+        return state.workspace is not None and not self._closing and due(state, state.at_ms).snapshot == "after"
 
     async def _react(self) -> None:
         await super()._react()

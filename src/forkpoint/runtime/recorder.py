@@ -13,7 +13,7 @@ record first, and the code sees only what was recorded.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,7 +25,6 @@ from forkpoint.agents.tool import Tool, ToolContext
 from forkpoint.commands import Ask
 from forkpoint.effects import ATTEMPTS, StepCall, ToolCall
 from forkpoint.errors import AskOutOfPlace, RecordingEnded, ReplayDiverged
-from forkpoint.events import RecordedEvent
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
 from forkpoint.ports import ModelProgress, ModelRequest, ModelResponse
 from forkpoint.runtime.asks import Answer, Body, Planned, Unwound, Wanted, where_it_is_quiet
@@ -288,8 +287,8 @@ class Recorder:
         whole: Succeeded | Failed | Cancelled = await self._whole(outcome)
         return self._equipment.shown(whole)
 
-    def noted(self, events: Sequence[RecordedEvent]) -> None:
-        """What these events, already in the record, ended is told to whoever asked for it."""
+    def tell(self) -> None:
+        """What has ended by the record is told to whoever asked for it."""
         for effect, ended in tuple(self._waiting.items()):
             one = self.record.asked.get(effect)
             if one is not None and one.over:
