@@ -191,7 +191,7 @@ async def test_what_is_said_and_reported_is_heard_by_a_watcher_as_it_comes(store
     async def look(ctx: fp.ToolContext) -> str:
         looking.set()
         await listening.wait()
-        ctx.report("looking")
+        ctx.progress("looking")
         return "seen"
 
     async def listen(run: fp.Run) -> None:

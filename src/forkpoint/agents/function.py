@@ -225,10 +225,16 @@ def name_of(function: Callable[..., Any]) -> str:
 def parts_of_arguments(written: Mapping[str, Any]) -> tuple[Part, ...]:
     """A function's arguments as a run's input."""
     args, named = written["args"], written["named"]
-    only = args[0] if len(args) == 1 and not named else None
-    content = only if isinstance(only, str) else canonical(named if not args else [*args, *([named] if named else [])])
-    words = content if isinstance(content, str) else content.decode()
+    if len(args) == 1 and not named and isinstance(args[0], str):
+        words = args[0]
+    else:
+        words = ", ".join([_short(one) for one in args] + [f"{name}={_short(one)}" for name, one in named.items()])
     return (Text(content=words, extra={_ARGUMENTS: dict(written)}),)
+
+
+def _short(value: Any) -> str:
+    text = canonical(value).decode()
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def arguments_in(parts: tuple[Part, ...]) -> dict[str, Any] | None:
