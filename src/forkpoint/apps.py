@@ -39,7 +39,8 @@ def load_app(name: str, *, folder: Path, chosen: str) -> App:
     module_name, colon, attribute = name.partition(":")
     if not colon or not module_name or not attribute:
         raise AppNotFound(app=name, chosen=chosen, detail="it is not of the form module:name")
-    from forkpoint.agents.function import Function
+    from forkpoint.agents.function import Function, Step
+    from forkpoint.agents.tool import Tool
 
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -47,7 +48,7 @@ def load_app(name: str, *, folder: Path, chosen: str) -> App:
         found: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
             found = getattr(found, part)
-        made = callable(found) and not isinstance(found, type | Function)
+        made = callable(found) and not isinstance(found, type | Function | Step | Tool)
         found = found() if made else found
     except Exception as error:
         # Anything may go wrong in somebody's module; the cause is kept, and its last line told.

@@ -50,10 +50,11 @@ class ToolCall(Holder, frozen=True, kw_only=True, tag="tool_call"):
     approval and recorded answers is settled when the call is requested, and stands.
 
     In a function's run, ``identity`` names what the code asked. ``message`` is 0 where no model's message is known to
-    have asked for it; then ``id`` is the call's id, if the code has one.
+    have asked for it; then ``id`` is the call's id, if the code has one. ``fits`` has the JSON Schemas (``parameters``,
+    ``result``) that what a person says of it is held against.
     """
 
-    LARGE: ClassVar[tuple[str, ...]] = ("arguments",)
+    LARGE: ClassVar[tuple[str, ...]] = ("arguments", "fits")
     tool: str
     message: int
     call: int = 0
@@ -64,6 +65,7 @@ class ToolCall(Holder, frozen=True, kw_only=True, tag="tool_call"):
     arguments: Any = None
     identity: str | None = None
     id: str = ""
+    fits: dict[str, Any] | None = None
 
 
 class StepCall(Holder, frozen=True, kw_only=True, tag="step_call"):

@@ -66,10 +66,18 @@ def _status(state: "RunState", in_flight: bool) -> Status:
     if not state.active and not state.interrupting:
         if state.failure is not None:
             return "failed"
+        if was_called_off(state):
+            return "paused"
         return "waiting" if _contradicted(state) else "idle"
     if in_flight or _falls_due(state):
         return "running"
     return "waiting" if waits(state) else "running"
+
+
+def was_called_off(state: "RunState") -> bool:
+    """Whether a function was interrupted before it returned: it goes on when it is asked to."""
+    over = state.active or state.interrupting or state.stopped or state.failure is not None
+    return state.function is not None and state.returned is None and not over
 
 
 def _falls_due(state: "RunState") -> bool:

@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,14 @@ def test_the_tree_in_architecture_has_every_module_and_no_other() -> None:
     there = {path.stem for path in (ROOT / "src" / "forkpoint").iterdir() if (path / "__init__.py").is_file()}
     there |= {path.stem for path in (ROOT / "src" / "forkpoint").glob("*.py")} - {"__init__", "__main__"}
     assert told == there
+
+
+def test_every_adapter_stands_in_the_table_of_architecture() -> None:
+    rows = tables(section(ROOT / "ARCHITECTURE.md", "The adapters"))[0][1:]
+    told = [pattern for row in rows for pattern in re.findall(r"`([\w.*]+)`", row[0])]
+    files = [path.name for path in (ROOT / "src" / "forkpoint" / "adapters").glob("*.py") if path.stem != "__init__"]
+    assert [file for file in files if not any(fnmatch(file, pattern) for pattern in told)] == []
+    assert [pattern for pattern in told if not any(fnmatch(file, pattern) for file in files)] == []
 
 
 def test_the_layers_in_architecture_are_those_that_are_checked() -> None:

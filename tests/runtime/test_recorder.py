@@ -9,15 +9,16 @@ from tests.runtime.functions import World, ask, asks, clerk, killed_in, live, mo
 
 import forkpoint as fp
 from forkpoint.errors import (
+    AnswerUnfit,
     AskOutOfPlace,
     FunctionMissing,
+    FunctionOtherArguments,
     FunctionUnfit,
     InputNotTaken,
     PatchBad,
     RecordingEnded,
     ReplayDiverged,
     RunCalledOff,
-    RunExists,
     RunIsOfAgent,
     RunIsPaused,
     RunWaits,
@@ -99,6 +100,46 @@ async def test_a_step_is_performed_once_and_gives_what_was_recorded_as_its_annot
         assert await runtime.record("r", total, "17", times=2) == 1000
         assert await runtime.record("r", total, "17", times=2) == 1000
     assert world.done == {"invoice": 1}
+
+
+@live
+async def test_a_step_may_be_named_before_it_is_there(store: str) -> None:
+    @fp.record
+    async def loop() -> int:
+        return await later()
+
+    @fp.step(read_only=True)
+    async def later() -> int:
+        return 3
+
+    async with fp.connect(store) as runtime:
+        assert await runtime.record("r", loop) == 3
+
+
+@live
+async def test_the_arguments_that_a_person_sets_for_a_step_are_what_its_annotations_ask(store: str) -> None:
+    @dataclasses.dataclass
+    class Invoice:
+        number: str
+        cents: int = 0
+
+    seen = []
+
+    @fp.step(approval=True)
+    async def pay(invoice: Invoice) -> int:
+        seen.append(invoice)
+        return invoice.cents
+
+    async def loop() -> int:
+        return await pay(Invoice("17", 500))
+
+    async with fp.connect(store) as runtime:
+        with pytest.raises(RunWaits):
+            await runtime.record("r", loop)
+        run = await runtime.open("r")
+        await run.approve((await run.waits())[0].effect, arguments={"invoice": {"number": "17", "cents": 5}})
+        assert await runtime.record("r", loop) == 5
+    assert seen == [Invoice("17", 5)]
 
 
 @live
@@ -276,6 +317,8 @@ async def test_an_external_tool_is_answered_from_outside_and_never_performed(sto
             await runtime.record("r", loop)
         assert waits.value.count == 1
         run = await runtime.open("r")
+        with pytest.raises(AnswerUnfit):
+            await run.answer((await run.waits())[0].effect, "three")
         await run.answer((await run.waits())[0].effect, 21)
         assert await runtime.record("r", loop) == 42
 
@@ -628,6 +671,67 @@ async def test_a_functions_fork_takes_no_messages_and_no_input(store: str) -> No
             await run.send("more")
 
 
+@live
+async def test_a_failure_that_a_fork_sets_is_never_mended_by_performing_it(store: str) -> None:
+    world = World()
+    look, charge = tools_of(world)
+
+    async def loop() -> str:
+        await look("17")
+        return await charge(number="17", cents=500)
+
+    async with fp.connect(store) as runtime:
+        await runtime.record("r", loop)
+        run = await runtime.open("r")
+        effect = (await run.trajectory()).own[1].effect
+        child = await run.fork(patch=fp.Patch(tool_results={effect: fp.ToolError("declined")}))
+        for _ in range(2):
+            with pytest.raises(fp.EffectFailed, match="declined"):
+                await runtime.record(child.id, loop)
+    assert world.done == {"look": 1, "charge": 1}
+
+
+@live
+async def test_a_fork_may_stand_before_any_call_of_the_code(store: str) -> None:
+    world = World()
+    look, charge = tools_of(world)
+
+    async def loop() -> str:
+        await look("17")
+        return await charge(number="17", cents=500)
+
+    async with fp.connect(store) as runtime:
+        await runtime.record("r", loop)
+        run = await runtime.open("r")
+        first, second = [one.effect for one in (await run.trajectory()).own]
+        assert second is not None and first is not None
+        before = await run.fork(before=second)
+        assert [one.name for one in (await before.trajectory()).own] == ["look", "charge"]
+        assert (await before.trajectory()).own[1].status == "open"
+        start = await run.fork(step=0, effects="recorded")
+        assert (await start.row()).at == first - 1
+        assert fp.state_at(await run.history(), step=0).seq == first - 1
+        assert await runtime.record(start.id, loop) == "charged 500"
+    assert world.done == {"look": 1, "charge": 1}
+
+
+@live
+async def test_a_fork_is_called_with_its_own_arguments_and_refuses_those_that_do_not_fit(store: str) -> None:
+    async def loop(number: str) -> str:
+        return number
+
+    async with fp.connect(store) as runtime:
+        assert await runtime.record("r", loop, "17") == "17"
+        run = await runtime.open("r")
+        child = await run.fork(patch=fp.Patch(arguments={"number": "18"}))
+        assert await runtime.record(child.id, loop, number="18") == "18"
+        with pytest.raises(FunctionOtherArguments):
+            await runtime.record(child.id, loop, "17")
+        with pytest.raises(FunctionUnfit):
+            await run.fork(patch=fp.Patch(arguments=[1, 2, 3]))
+        assert len(await run.children()) == 1
+
+
 # ── control ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -657,6 +761,10 @@ async def test_an_interrupted_run_goes_on_from_its_record(store: str) -> None:
         with pytest.raises(RunCalledOff):
             await recording
         world.lost = set()
+        run = await runtime.open("r")
+        assert (await run.brief()).status == "paused"
+        await run.resume()
+        assert (await run.wait()).output == "paid"
         assert await runtime.record("r", loop, "17") == "paid"
     assert world.done == {"look": 2, "charge": 1}
 
@@ -710,7 +818,7 @@ async def test_an_id_is_of_one_function_with_one_set_of_arguments(store: str) ->
     agent = fp.Agent("agent", model=ScriptedModel(["hello"]))
     async with fp.connect(store, agents=[agent]) as runtime:
         await runtime.record("r", loop, "17")
-        with pytest.raises(RunExists):
+        with pytest.raises(FunctionOtherArguments, match="18"):
             await runtime.record("r", loop, "18")
         with pytest.raises(RunIsOfAgent):
             await runtime.record("r", other)

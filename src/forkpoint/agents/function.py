@@ -1,10 +1,11 @@
 """Functions whose runs are recorded, and steps: pieces of somebody's own code that are performed once."""
 
+import contextlib
 import functools
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -15,7 +16,7 @@ from forkpoint.agents import annotations
 from forkpoint.agents.asking import ASKER
 from forkpoint.agents.calling import ToolContext
 from forkpoint.effects import ATTEMPTS, Recovery
-from forkpoint.errors import FunctionUnfit, ValueNotJson
+from forkpoint.errors import FunctionUnfit, PatchBad, ValueNotJson
 from forkpoint.messages import Part, Text
 from forkpoint.values import to_json
 
@@ -119,6 +120,17 @@ class Step(Generic[P, R]):
         bound.apply_defaults()
         result: R = asker.step_called(self, bound.arguments)
         return result
+
+    def edited(self, arguments: Any) -> dict[str, Any]:
+        """The arguments that a person set, as the function's annotations ask. Raises ``function.unfit``."""
+        try:
+            bound = self._signature.bind(**arguments)
+        except TypeError as error:
+            raise FunctionUnfit(function=self.name, problem=f"the arguments that a person set: {error}") from error
+        bound.apply_defaults()
+        return {
+            name: converted(self._converters.get(name), value, self.name) for name, value in bound.arguments.items()
+        }
 
     def call(self, ctx: ToolContext, arguments: Mapping[str, Any]) -> Any:
         """Call the function with bound arguments: its result, or what to await if it is async."""
@@ -237,6 +249,15 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 
+def written_arguments(given: Sequence[Any] | Mapping[str, Any]) -> dict[str, Any]:
+    """A patch's arguments as those of a call. Raises ``patch.bad`` or ``value.not-json``."""
+    if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
+        raise PatchBad(part="arguments", detail="they are neither a sequence nor a mapping of names")
+    named = given if isinstance(given, Mapping) else {}
+    args = () if isinstance(given, Mapping) else given
+    return {"args": to_json(list(args)), "named": to_json(dict(named))}
+
+
 def arguments_in(parts: tuple[Part, ...]) -> dict[str, Any] | None:
     """The arguments that an input holds, if it holds any; large ones must have been read in."""
     for part in parts:
@@ -253,7 +274,7 @@ def converted(convert: Callable[[Any], Any] | None, value: Any, name: str) -> An
     try:
         return convert(value)
     except (ValueError, msgspec.ValidationError) as error:
-        raise FunctionUnfit(function=name, problem=f"its result is not what it says it returns: {error}") from error
+        raise FunctionUnfit(function=name, problem=f"a value is not what its annotation says: {error}") from error
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -267,9 +288,18 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _locals_of(target: Any) -> dict[str, Any]:
-    found = inspect.getclosurevars(target).nonlocals if inspect.isfunction(target) else {}
+    found = _nonlocals(target) if inspect.isfunction(target) else {}
     module = sys.modules.get(getattr(target, "__module__", ""))
     return {**vars(module), **found} if module is not None else dict(found)
+
+
+def _nonlocals(function: Any) -> dict[str, Any]:
+    """The names of places around the function that it refers to, as far as they have been set by now."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # a name that is defined further down
+            found[name] = cell.cell_contents
+    return found
 
 
 def _converters(function: Callable[..., Any]) -> dict[str, Callable[[Any], Any]]:

@@ -117,8 +117,8 @@ class Runtime:
 
         Raises what the function raises; ``run.waits`` where somebody must decide first, ``run.paused``,
         ``run.interrupted`` or ``run.stopped``; ``replay.diverged`` where the code asks for something else than is on
-        record (``on_divergence="fork"`` goes on in a fork from there instead); ``run.exists`` for a run with other
-        arguments, ``function.other-run``, ``function.unfit``, ``run.busy`` and ``lease.lost``.
+        record (``on_divergence="fork"`` goes on in a fork from there instead); ``function.other-arguments``,
+        ``function.other-run``, ``function.unfit``, ``run.busy`` and ``lease.lost``.
         """
         return self._loop.call(
             lambda: self._runtime.record(

@@ -188,6 +188,7 @@ def _standing(state: RunState) -> dict[str, Any]:
     return {
         "status": state.status,
         "agent": state.agent.name,
+        "function": state.function,
         "model": state.agent.model,
         "title": state.title,
         "labels": dict(state.labels),

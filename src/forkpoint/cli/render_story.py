@@ -47,7 +47,7 @@ def heading(story: Story, row: RunRow, *, lineage: Sequence[tuple[str, int]], no
         head.append(f"@{state.seq}", style="cyan")
     head.append("  ")
     head.append_text(status_text(state.status))
-    head.append(f"  {state.agent.name}", style="dim")
+    head.append(f"  {f'the function {state.function}' if state.function else state.agent.name}", style="dim")
     head.append(f" ({one_line(state.agent.model, 60)})" if state.agent.model else "", style="dim")
     yield head
     counts = f"{count(state.turn, 'turn')}, {count(state.step, 'step')}, {count(state.seq, 'event')}"

@@ -106,6 +106,8 @@ class _Teller:
         says = f"{subject}: {told.says}" if subject else told.says
         failed = isinstance(recorded.event, SnapshotTaken) and recorded.event.failed is not None
         quiet = isinstance(recorded.event, SnapshotTaken) and not failed and not recorded.event.outside
+        if isinstance(recorded.event, AgentChanged) and self.state is not None and self.state.function is not None:
+            quiet = True  # its code says with every ask who is asked under what; that is told with the step
         mark = Mark(seq=recorded.seq, at_ms=recorded.at_ms, kind=told.kind, says=says, quiet=quiet, failed=failed)
         self._order.append(mark)
 

@@ -71,9 +71,7 @@ def fork(
     ] = None,
     arguments: Annotated[
         str | None,
-        typer.Option(
-            metavar="JSON", help="What a function is called with instead: an array or an object."
-        ),
+        typer.Option(metavar="JSON", help="What a function is called with instead: an array or an object."),
     ] = None,
     id: Annotated[str | None, typer.Option("--id", help="The fork's id; else RUN.fork-N, the first free N.")] = None,
     label: Annotated[

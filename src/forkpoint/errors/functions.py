@@ -16,15 +16,29 @@ class InputNotTaken(ForkpointError):
 
 
 class FunctionUnfit(ForkpointError):
-    """What was to be recorded cannot be."""
+    """A function, a step, or what one was given or returned, cannot be recorded."""
 
     code = "function.unfit"
     kind = "usage"
-    says = "The function {function} cannot be recorded: {problem}"
-    why = "A function is known by its name, and called with arguments that are on record as JSON."
-    fix = "Record a function with a name whose arguments have a JSON form; say fp.record(name=…) to name it."
+    says = "{function} cannot be recorded: {problem}"
+    why = "What is recorded is known by its name, and what it is given and returns is on record as JSON."
+    fix = "Mend what is named above: a name (name=…), arguments that it takes, values that have a JSON form."
     function: str
     problem: str
+
+
+class FunctionOtherArguments(ForkpointError):
+    """A run is a call of the same function with other arguments."""
+
+    code = "function.other-arguments"
+    kind = "conflict"
+    says = "Run {run} is a call of {function} with {recorded}, not with {given}; nothing was written"
+    why = "A run is one call, and its record is what came of these arguments."
+    fix = "Choose another run id, fork the run with Patch(arguments=…), or leave the arguments out."
+    run: str
+    function: str
+    recorded: str
+    given: str
 
 
 class FunctionMissing(ForkpointError):

@@ -172,7 +172,7 @@ class AgentMissing(ForkpointError):
     kind = "usage"
     says = "There is no agent {agent} here; the agents here are: {known}"
     why = "A run is performed with its agent's own model and tools, which only a program that defines them has."
-    fix = "Pass the agent to connect(agents=[...]), or name the module that defines it with --app."
+    fix = "Pass it to connect(agents=[...]), or name its module with --app. A function is begun by runtime.record."
     agent: str
     known: str
 

@@ -102,7 +102,7 @@ class AppUnfit(ForkpointError):
     code = "app.unfit"
     kind = "usage"
     says = "'{app}' is {found}, not agents; nothing was written"
-    why = "It may be an Agent, a list or tuple of them, a forkpoint.App, or a function that returns one of these."
+    why = "It may be an Agent, a recorded function, a list or tuple of them, an App, or what returns one of these."
     fix = "Give the name of one of those."
     app: str
     found: str

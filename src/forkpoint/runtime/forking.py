@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from forkpoint.agents.function import parts_of_arguments
+from forkpoint.agents.function import parts_of_arguments, written_arguments
 from forkpoint.agents.tool import Tool
 from forkpoint.definition import AgentRecord
 from forkpoint.effects import ModelCall
@@ -97,16 +97,11 @@ def _check_function(patch: Patch) -> None:
         raise PatchBad(part="messages", detail="a function's code says what a model is shown; patch what it was told")
     if patch.input is not UNSET:
         raise PatchBad(part="input", detail="a function's run takes arguments; give Patch(arguments=…)")
-    given = patch.arguments
-    if not isinstance(given, UnsetType) and (isinstance(given, str) or not isinstance(given, Sequence | Mapping)):
-        raise PatchBad(part="arguments", detail="they are neither a sequence nor a mapping of names")
 
 
 def _input(patch: Patch) -> tuple[Part, ...] | UnsetType:
     if not isinstance(patch.arguments, UnsetType):
-        named = patch.arguments if isinstance(patch.arguments, Mapping) else {}
-        args = () if isinstance(patch.arguments, Mapping) else patch.arguments
-        return parts_of_arguments({"args": to_json(list(args)), "named": to_json(dict(named))})
+        return parts_of_arguments(written_arguments(patch.arguments))
     return UNSET if isinstance(patch.input, UnsetType) else parts_of(patch.input)
 
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from forkpoint.errors import EffectNotFound, ForkAmbiguousCall
-from forkpoint.events import RecordedEvent
+from forkpoint.events import EffectRequested, RecordedEvent, RunStarted
 from forkpoint.folding import evolve
 from forkpoint.ids import AtSeq, AtStep, AtTurn, BeforeCall, Where
 from forkpoint.ports import Commit
@@ -80,7 +80,7 @@ async def _before_call(reader: Reader, run: str, call: str) -> int | None:
     if call.isdigit() and 0 < int(call) <= head:
         state = (await reader.load(run, upto=int(call))).state
         opened = state.effects.get(int(call))
-        if opened is not None and opened.call:
+        if opened is not None and (opened.call or state.function is not None):
             found.add(int(call))
     if len(found) > 1:
         raise ForkAmbiguousCall(call=call, effects=", ".join(str(effect) for effect in sorted(found)))
@@ -115,10 +115,11 @@ async def _end_of_step(reader: Reader, run: str, step: int) -> Loaded | None:
 
 
 async def _before_first_step(reader: Reader, run: str) -> int | None:
-    after = 0
+    after, function = 0, False
     while events := await reader.history(run, after=after, upto=after + AHEAD):
         for recorded in events:
-            if asks_model(recorded):
+            function = function or (isinstance(recorded.event, RunStarted) and recorded.event.function is not None)
+            if asks_model(recorded) or (function and isinstance(recorded.event, EffectRequested)):
                 return recorded.seq - 1 or None
         after = events[-1].seq
     return after or None

@@ -185,7 +185,7 @@ class Recorder:
         async def work(ctx: ToolContext, edited: Any) -> Any:
             if perform is not None:
                 return await perform(ctx)
-            values = arguments if edited is None else edited
+            values = arguments if edited is None else step.edited(edited)
             if step.is_async:
                 return await step.call(ctx, values)
             return await in_thread(lambda: step.call(ctx, values))
@@ -205,8 +205,12 @@ class Recorder:
     ) -> Ask:
         planned = await self._plan(asked, identity, plain, checks)
         gated = bool(planned.digest)
+        if gated:
+            effect = replace(effect, gated=True)
+        if isinstance(asked, Tool) and isinstance(effect, ToolCall) and (gated or asked.external):
+            effect = replace(effect, fits={"parameters": asked.parameters.schema, "result": asked.result})
         return Ask(
-            effect=replace(effect, gated=True) if gated else effect,
+            effect=effect,
             gated=gated,
             digest=planned.digest,
             refused=planned.refused,

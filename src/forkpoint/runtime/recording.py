@@ -3,15 +3,20 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from forkpoint._canon import canonical
 from forkpoint.agents.asking import failed_as
 from forkpoint.agents.function import Function, function_of
 from forkpoint.commands import Unpause
 from forkpoint.definition import Limits
 from forkpoint.errors import (
+    ForkpointError,
+    FunctionOtherArguments,
+    FunctionUnfit,
     ReplayDiverged,
     RunCalledOff,
     RunIsOfAgent,
@@ -20,14 +25,15 @@ from forkpoint.errors import (
     RunWaits,
 )
 from forkpoint.ids import check_run_id
+from forkpoint.messages import Text
 from forkpoint.runtime.arguments import one_of
-from forkpoint.runtime.cell import Cell
+from forkpoint.runtime.cell import Cell, Edge
 from forkpoint.runtime.forking import fork
-from forkpoint.runtime.function_runs import FunctionPerformer
+from forkpoint.runtime.function_runs import FunctionPerformer, past_of
 from forkpoint.runtime.performer import Performer
 from forkpoint.runtime.reading import Reader
 from forkpoint.state import RunState
-from forkpoint.status import waits
+from forkpoint.status import waits, was_called_off
 from forkpoint.timetravel.patches import Patch
 
 if TYPE_CHECKING:
@@ -75,7 +81,7 @@ async def _called(runtime: "Runtime", cell: Cell, function: Function[..., Any], 
     _check_function(state, function)
     performer = None
     if state.returned is None:
-        if not state.stopped and (state.failure is not None or not (state.active or state.interrupting)):
+        if state.failure is not None or was_called_off(state):
             await cell.submit(Unpause())
         await runtime.perform(cell, accept_changes=False)
         performer, task = runtime.performer(cell.run), runtime.performing(cell.run)
@@ -88,6 +94,20 @@ async def _called(runtime: "Runtime", cell: Cell, function: Function[..., Any], 
             raise
     raised = performer.raised if isinstance(performer, FunctionPerformer) else None
     return await _came_of(runtime.edge.reader, await cell.refresh(), function, raised)
+
+
+async def check_arguments(edge: Edge, run: str, function: Function[..., Any], given: Mapping[str, Any]) -> None:
+    """Raises ``function.other-arguments`` unless the function of ``run`` is called with those."""
+    state = (await edge.reader.load(run)).state
+    if state.function is None:
+        return  # told as the other run that it is
+    recorded = (await past_of(edge.reader, run)).arguments
+    # By name or by place is the same, if the function still takes what is on record.
+    with suppress(FunctionUnfit):
+        recorded = function.written(tuple(recorded["args"]), recorded["named"])
+    if edge.writer.from_outside(Text(extra=dict(given))).extra != recorded:
+        asked, there = (canonical(one).decode()[:200] for one in (given, recorded))
+        raise FunctionOtherArguments(run=run, function=state.function, recorded=there, given=asked)
 
 
 async def _until(task: "asyncio.Task[RunState]", performer: Performer | None) -> None:
@@ -129,6 +149,8 @@ async def _came_of(reader: Reader, state: RunState, function: Function[..., Any]
     """What the function of a run at rest returned; raises what keeps it from having returned."""
     if state.returned is not None:
         return function.result((await reader.whole(state.returned)).value)
+    if was_called_off(state) and not isinstance(raised, ForkpointError):
+        raise RunCalledOff(run=state.run)
     if raised is not None:
         raise raised
     if state.stopped:

@@ -18,13 +18,14 @@ from forkpoint.commands import (
     Verdict,
 )
 from forkpoint.definition import Limits
-from forkpoint.effects import ModelCall
+from forkpoint.effects import ModelCall, ToolCall
 from forkpoint.errors import AnswerUnfit, ApprovalNotAsked, EffectNotFound, RequestAltered
 from forkpoint.events import EffectRequested, EffectsPolicy, Pending, RecordedEvent
 from forkpoint.ids import AtStep, ForkPoint, Where
 from forkpoint.json_check import check_json
 from forkpoint.messages import Message, Part
 from forkpoint.outcomes import Succeeded
+from forkpoint.pieces import Open
 from forkpoint.ports import ModelRequest, RunRow
 from forkpoint.runtime.arguments import checked_limits, labels_of, one_of, unfit
 from forkpoint.runtime.cell import Cell
@@ -37,7 +38,7 @@ from forkpoint.runtime.progress import Inbox, Progress
 from forkpoint.runtime.reading import Outline
 from forkpoint.runtime.requests import Requests
 from forkpoint.state import RunState
-from forkpoint.status import Wait, status, waits
+from forkpoint.status import Wait, status, waits, was_called_off
 from forkpoint.timetravel.moments import missing_point, where_of
 from forkpoint.timetravel.patches import Patch, parts_of
 from forkpoint.timetravel.trajectory import Trajectory
@@ -266,12 +267,21 @@ class Run:
         """Hold ``value`` against the recorded schema of the effect's tool. Raises ``answer.unfit``."""
         state = await self._known(effect)
         opened = state.effects.get(effect)
-        agent = await self._edge.reader.whole(state.agent)
-        tool = next((one for one in agent.tools if opened is not None and one.name == opened.name), None)
-        schema = getattr(tool, side) if tool is not None else None
+        if opened is None:
+            return
+        schema = await self._schema(state, opened, side)
         problem = check_json(value, schema) if schema is not None else None
         if problem is not None:
-            raise AnswerUnfit(run=self.id, effect=effect, tool=tool.name if tool else "", detail=problem)
+            raise AnswerUnfit(run=self.id, effect=effect, tool=opened.name, detail=problem)
+
+    async def _schema(self, state: RunState, opened: Open, side: str) -> Any:
+        """The recorded schema of a call's parameters or result: with the call itself, or with the agent's tools."""
+        effect = await self._edge.reader.whole(opened.effect)
+        if isinstance(effect, ToolCall) and effect.fits is not None:
+            return effect.fits.get(side)
+        agent = await self._edge.reader.whole(state.agent)
+        tool = next((one for one in agent.tools if one.name == opened.name), None)
+        return getattr(tool, side) if tool is not None else None
 
     # ── performing ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -283,7 +293,7 @@ class Run:
         """
         self._live = True
         state = await self._cell.refresh()
-        if status(state) == "failed":
+        if status(state) == "failed" or was_called_off(state):
             await self._cell.submit(Unpause())
         await self._runtime.perform(self._cell, accept_changes=accept_changes)
 
@@ -341,7 +351,7 @@ class Run:
             raise unfit("patch", patch, "a Patch")
         patch = patch or Patch()
         loaded = await stand(self._edge.reader, self.id, where_of(at, step=step, turn=turn, before=before))
-        self._runtime.know(patch)
+        self._runtime.know(patch, loaded.state)
         folder = folder_of(workspace)
         async with folder_for_fork(self.workspace, folder, loaded.state.seq) as tree:
             name = await fork(

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 from weakref import WeakValueDictionary
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from forkpoint.agents.agent import Agent
-from forkpoint.agents.function import Function, parts_of_arguments
+from forkpoint.agents.function import Function, parts_of_arguments, written_arguments
 from forkpoint.agents.tool import Tool
 from forkpoint.commands import ChangeAgent, Start
 from forkpoint.decide import start
@@ -32,7 +32,7 @@ from forkpoint.runtime.function_runs import FunctionPerformer, past_of
 from forkpoint.runtime.keeping import Pruned, Removed, prune, remove
 from forkpoint.runtime.performer import GRACE_S, Performer
 from forkpoint.runtime.planning import Planner
-from forkpoint.runtime.recording import Recording, record
+from forkpoint.runtime.recording import Recording, check_arguments, record
 from forkpoint.runtime.requests import Requests
 from forkpoint.runtime.run import POLL_S, Run
 from forkpoint.runtime.verifying import Verified, Verifier
@@ -217,8 +217,8 @@ class Runtime:
 
         Raises what the function raises; ``run.waits`` where somebody must decide first, ``run.paused``,
         ``run.interrupted`` or ``run.stopped``; ``replay.diverged`` where the code asks for something else than is on
-        record (``on_divergence="fork"`` goes on in a fork from there instead); ``run.exists`` for a run with other
-        arguments, ``function.other-run``, ``function.unfit``, ``run.busy`` and ``lease.lost``.
+        record (``on_divergence="fork"`` goes on in a fork from there instead); ``function.other-arguments``,
+        ``function.other-run``, ``function.unfit``, ``run.busy`` and ``lease.lost``.
         """
         options = Recording(labels=labels, limits=limits, workspace=workspace, actor=actor, on_divergence=on_divergence)
         return await record(self, run_id, function, args, named, options)
@@ -228,8 +228,11 @@ class Runtime:
     ) -> Cell:
         """The cell of a function's run, begun now unless it is there. Raises as ``record`` does."""
         self._registry.functions[function.name] = function
-        if not args and not named and await self.edge.journal.row(name) is not None:
-            return await self.cell(name)
+        if await self.edge.journal.row(name) is not None:
+            cell = await self.cell(name)
+            if args or named:
+                await check_arguments(self.edge, name, function, function.written(args, named))
+            return cell
         command = Start(
             agent=AgentRecord(name=function.name),
             input=self._from_outside(parts_of_arguments(function.written(args, named))),
@@ -343,8 +346,14 @@ class Runtime:
         now = self._registry.record(cell.state.agent.name)
         await cell.submit(ChangeAgent(agent=now, differences=found))
 
-    def know(self, patch: Patch) -> None:
-        """Remember the model and tools of a patch, so that this process can perform the fork."""
+    def know(self, patch: Patch, state: RunState) -> None:
+        """Remember the model and tools of a patch, so that this process can perform the fork.
+
+        Raises ``function.unfit`` for arguments that a function which is known here does not take.
+        """
+        function = self._registry.functions.get(state.function or "")
+        if function is not None and not isinstance(patch.arguments, UnsetType):
+            function.bound(written_arguments(patch.arguments))
         if "model" in patch.changed and not isinstance(patch.model, str):
             self._registry.patched[patch.model.name] = patch.model
         if "tools" in patch.changed:

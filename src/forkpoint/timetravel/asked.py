@@ -33,7 +33,8 @@ from forkpoint.state import RunState
 
 class Asked(Struct, kw_only=True, eq=False):
     """One effect that was asked for. ``outcome`` or ``finding`` is there once it has ended for good; ``source`` is the
-    parent's effect whose record answered. ``gone`` says that it answers nothing: it was called off before it ended."""
+    parent's effect whose record answered, ``patched`` says that a fork set the outcome. ``gone`` says that it answers
+    nothing: it was called off before it ended."""
 
     effect: int
     identity: str
@@ -42,6 +43,7 @@ class Asked(Struct, kw_only=True, eq=False):
     finding: Finding | None = None
     source: int | None = None
     ended: int = 0
+    patched: bool = False
     taken: bool = False
     gone: bool = False
 
@@ -156,7 +158,9 @@ class Record:
 
     def _forked(self, seq: int, event: RunForked, state: RunState) -> None:
         for patch in event.tool_results:
-            self._end(patch.effect, seq, _patched(patch))
+            one = self._end(patch.effect, seq, _patched(patch))
+            if one is not None:
+                one.patched = True
         for one in self.asked.values():
             if one.over or one.gone:
                 continue
@@ -171,7 +175,7 @@ class Record:
         self._failed = False
         for one in self.asked.values():
             failed = isinstance(one.outcome, Failed) and not one.outcome.happened
-            if failed and one.ended > self._last:
+            if failed and one.ended > self._last and not one.patched:
                 self._forget(one)
 
 

@@ -136,7 +136,10 @@ def step_is_over(state: RunState, following: Sequence[RecordedEvent]) -> bool:
     """Whether the step that ``state`` is in ends here: the run rests, the model is asked next, or nothing follows."""
     if state.step and not state.active and not state.interrupting:
         return True
-    return not following or asks_model(following[0])
+    if not following or asks_model(following[0]):
+        return True
+    # A function's code may ask for something before it asks a model, or without ever asking one.
+    return state.function is not None and not state.step and isinstance(following[0].event, EffectRequested)
 
 
 def _end_of_turn(history: Sequence[RecordedEvent], turn: int) -> int:
@@ -158,7 +161,8 @@ def _before_call(history: Sequence[RecordedEvent], call: str) -> int:
         state = evolve(state, recorded)
         if isinstance(recorded.event, EffectRequested) and recorded.seq in state.effects:
             opened = state.effects[recorded.seq]
-            if opened.call and call in (opened.call, str(recorded.seq)):
+            named = opened.call or state.function is not None
+            if named and call in (opened.call, str(recorded.seq)):
                 found.append(recorded.seq)
     if len(found) > 1:
         raise ForkAmbiguousCall(call=call, effects=", ".join(map(str, found)))
