@@ -19,7 +19,7 @@ from forkpoint.transcript import encode_message
 MARK = "pydantic-ai"
 """Where a part's ``extra`` keeps what Pydantic AI wants back."""
 
-_OF_MESSAGE = (
+OF_MESSAGE = (
     "model_name",
     "provider_name",
     "canonical_system",
@@ -28,6 +28,8 @@ _OF_MESSAGE = (
     "history_digest",
     "metadata",
 )
+"""Fields of a whole response that stand in its first part."""
+
 _OF_PART = ("content", "tool_name", "args", "tool_call_id", "part_kind")
 _REASONS = ("stop", "length", "content_filter", "tool_call", "error")
 _MIME_TYPES = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4"}
@@ -46,7 +48,7 @@ def to_theirs(messages: Sequence[Message], instructions: str, *, provider: str) 
             told += _request(between)
             between = []
             names |= {call.id: call.name for call in message.calls}
-            told.append(_response(message))
+            told.append(_response(message, {}))
         else:
             between += _request_parts(message, names, provider)
     told += _request(between)
@@ -61,13 +63,27 @@ def to_ours(response: Any) -> Message:
     """The message that a Pydantic AI ``ModelResponse`` says."""
     dumped = theirs.ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
     parts = [_part(held, told) for held, told in zip(response.parts, dumped["parts"], strict=True)]
-    whole = {name: dumped[name] for name in _OF_MESSAGE if dumped.get(name)}
+    whole = {name: dumped[name] for name in OF_MESSAGE if dumped.get(name)}
     if parts and whole:
         parts[0] = replace(parts[0], extra={MARK: {**kept(parts[0]), "message": whole}})
     reason = response.finish_reason
     if reason in (None, "stop") and any(isinstance(part, CallPart) for part in parts):
         reason = "tool_call"
     return Message(role="assistant", parts=tuple(parts), finish_reason=reason or "stop")
+
+
+def to_response(message: Message, rest: Any = None) -> Any:
+    """The Pydantic AI ``ModelResponse`` that ``message`` is; ``rest`` has fields of it that no part holds, as JSON."""
+    return _response(message, rest if isinstance(rest, dict) else {})
+
+
+def rest_of(response: Any) -> dict[str, Any]:
+    """What ``to_ours`` leaves out of a Pydantic AI ``ModelResponse``, as JSON: its usage, its time, its state."""
+    dumped = theirs.ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+    elsewhere = ("parts", "kind", *(OF_MESSAGE if response.parts else ()))
+    rest = {name: value for name, value in dumped.items() if name not in elsewhere and value not in (None, {}, [])}
+    used = {name: value for name, value in dumped["usage"].items() if value}
+    return {**rest, "usage": used, "finish_reason": dumped.get("finish_reason")}
 
 
 def kept(part: Part) -> dict[str, Any]:
@@ -130,14 +146,15 @@ def _url(part: UriPart) -> Any:
     return kinds.get(part.modality, theirs.DocumentUrl)(url=part.uri, media_type=part.mime_type)
 
 
-def _response(message: Message) -> Any:
+def _response(message: Message, rest: dict[str, Any]) -> Any:
     """What a model said, as Pydantic AI holds it; checked by its own rules."""
     whole = kept(message.parts[0]).get("message", {}) if message.parts else {}
     said = {
-        **{name: whole[name] for name in _OF_MESSAGE if name in whole},
+        "finish_reason": message.finish_reason if message.finish_reason in _REASONS else None,
+        **rest,
+        **{name: whole[name] for name in OF_MESSAGE if name in whole},
         "kind": "response",
         "parts": [_said(part) for part in message.parts],
-        "finish_reason": message.finish_reason if message.finish_reason in _REASONS else None,
     }
     return theirs.ModelMessagesTypeAdapter.validate_python([said])[0]
 
