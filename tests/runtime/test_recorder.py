@@ -956,3 +956,22 @@ async def test_a_message_of_the_code_is_kept_part_by_part(store: str) -> None:
         state = await run.state()
         assert [message.role for message in state.messages] == ["user", "assistant", "tool", "tool"]
         fp.validate_transcript(state.messages)
+
+
+@live
+async def test_a_call_is_told_with_its_effect_also_where_the_code_words_its_answer(store: str) -> None:
+    look, _ = tools_of(World())
+    model = model_of(asks(call("look", number="1")))
+
+    async def loop() -> str:
+        messages = [user("go")]
+        said = (await ask(model, messages)).message
+        await look(number="1")
+        messages += [said, answer("call_look", "It is due.")]
+        return (await ask(model, messages)).message.text
+
+    async with fp.connect(store) as runtime:
+        await runtime.record("r", loop)
+        (one,) = (await (await runtime.open("r")).trajectory()).steps[0].calls
+    assert (one.result, one.recovery, one.attempts, one.status) == ("It is due.", "repeat", 1, "succeeded")
+    assert one.effect is not None

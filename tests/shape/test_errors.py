@@ -18,6 +18,7 @@ CODES = Path(__file__).with_name("codes.txt")
 PLAIN = {
     ("__init__.py", "AttributeError"): "what Python asks of a module for a name that it does not have",
     ("_vector.py", "IndexError"): "what Python asks of a sequence",
+    ("adapters/openai_agents_marks.py", "AssertionError"): "nobody can come here: whoever asks performs it",
     ("agents/annotations.py", "NotImplementedError"): "caught beside it, where the parameter's name is known",
     ("agents/calling.py", "AttributeError"): "what Python asks of an object that cannot be changed",
     ("demo/payments.py", "LookupError"): "the demo's tool fails as a user's own tool would",

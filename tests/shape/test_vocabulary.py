@@ -26,6 +26,9 @@ NAMES = {
     "threads": "OS threads",
     "daemon_threads": "the name that the standard library gives it",
     "ContextCompacted": "a model's context, compacted",
+    "session_id": "what the Agents SDK asks of its Session",
+    "session_settings": "what the Agents SDK asks of its Session",
+    "clear_session": "what the Agents SDK asks of its Session",
     "context_tokens": "the tokens of a model's context",
 }
 """Names with a banned word in them, each with the reason."""

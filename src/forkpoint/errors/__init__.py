@@ -10,6 +10,7 @@ from forkpoint.errors.files import *  # noqa: F403
 from forkpoint.errors.functions import *  # noqa: F403
 from forkpoint.errors.mcp import *  # noqa: F403
 from forkpoint.errors.models import *  # noqa: F403
+from forkpoint.errors.openai_agents import *  # noqa: F403
 from forkpoint.errors.otel import *  # noqa: F403
 from forkpoint.errors.runs import *  # noqa: F403
 from forkpoint.errors.stores import *  # noqa: F403

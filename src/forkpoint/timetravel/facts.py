@@ -110,6 +110,8 @@ class Facts:
         self.steps: dict[int, StepFacts] = {}
         self.past: list[Entry] = []
         self.summaries: set[int] = set()
+        self.places: dict[tuple[int, int], int] = {}
+        """The effect of each call that a model's message (by its event) asked for at a place."""
         self.own: dict[int, ToolCall | StepCall] = {}
         """What a function's code asked for itself, by no model's message."""
         self._calls: dict[int, CallFacts] = {}
@@ -170,6 +172,8 @@ class Facts:
         self._of(seq).recovery = effect.recovery.value
         if isinstance(effect, StepCall) or (before.function is not None and not effect.message):
             self.own[seq] = effect
+        else:
+            self.places[effect.message, effect.call] = seq
 
     def _left(self, before: RunState, state: RunState) -> None:
         """Another conversation goes on: what was said in the one before stays said."""

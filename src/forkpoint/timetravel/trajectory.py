@@ -224,7 +224,9 @@ def _steps(telling: Telling, facts: Facts, missing: int = 0, *, turns: int = 0) 
         counted += inputs
         found = facts.steps.get(told.seq)
         message = told.message
-        places = zip(message.calls, told.answers, told.effects, strict=True)
+        # A function's code may tell a model of a call in words of its own, which say nothing of the effect.
+        asked = (effect or facts.places.get((told.seq, place), 0) for place, effect in enumerate(told.effects))
+        places = zip(message.calls, told.answers, asked, strict=True)
         calls = tuple(_call(part, said, facts.call(effect), effect) for part, said, effect in places)
         thought = [part for part in message.parts if isinstance(part, Reasoning)]
         steps.append(
