@@ -1,0 +1,180 @@
+"""Pydantic AI's messages as Forkpoint's: each part converted once a run, and again where somebody changed it."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai", reason="the extra 'pydantic-ai' is not installed")
+
+from pydantic_ai import Agent
+from pydantic_ai import messages as theirs
+from pydantic_ai.models.function import FunctionModel
+
+import forkpoint as fp
+import forkpoint.adapters.pydantic_ai_heard as heard_module
+from forkpoint.adapters.pydantic_ai import Forkpoint
+from forkpoint.adapters.pydantic_ai_heard import Heard
+from forkpoint.adapters.pydantic_ai_messages import MARK, rest_of, to_ours, to_response
+from forkpoint.messages import Message, ResponsePart, Text
+
+
+def talk(steps: int) -> list[Any]:
+    """A conversation of so many calls and their results."""
+    told: list[Any] = [theirs.ModelRequest(parts=[theirs.UserPromptPart("go")])]
+    for step in range(steps):
+        called = theirs.ToolCallPart("look", {"n": step}, tool_call_id=f"c{step}")
+        told.append(theirs.ModelResponse(parts=[called], model_name="m", provider_name="p"))
+        told.append(theirs.ModelRequest(parts=[theirs.ToolReturnPart("look", {"n": step}, tool_call_id=f"c{step}")]))
+    return told
+
+
+@pytest.fixture
+def converted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many parts and responses were converted."""
+    count: Counter[str] = Counter()
+    asked, ours = heard_module.asked, heard_module.to_ours
+
+    def counting_asked(part: Any) -> Any:
+        count["parts"] += 1
+        return asked(part)
+
+    def counting_ours(response: Any) -> Message:
+        count["responses"] += 1
+        return ours(response)
+
+    monkeypatch.setattr(heard_module, "asked", counting_asked)
+    monkeypatch.setattr(heard_module, "to_ours", counting_ours)
+    return count
+
+
+def test_every_message_is_converted_once_however_often_it_is_told(converted: Counter[str]) -> None:
+    """Also where Pydantic AI puts the same parts into messages made anew, as it does at every step."""
+    heard, told = Heard(), talk(50)
+    before: list[Message] = []
+    for upto in range(1, len(told) + 1, 2):
+        made_anew = [type(one)(parts=list(one.parts)) if one.kind == "request" else one for one in told[:upto]]
+        now = heard.messages(made_anew)
+        assert all(one is other for one, other in zip(before, now, strict=False))
+        before = now
+    assert converted == {"parts": 51, "responses": 50}
+
+
+def test_in_a_recorded_run_every_part_is_converted_once_and_what_is_on_record_not_at_all(
+    converted: Counter[str],
+) -> None:
+    def speak(messages: list[Any], info: Any) -> theirs.ModelResponse:
+        said = sum(1 for one in messages if one.kind == "response")
+        asks = theirs.ToolCallPart("look", {"n": said}, tool_call_id=f"c{said}")
+        return theirs.ModelResponse(parts=[asks if said < 20 else theirs.TextPart("done")])
+
+    agent: Agent[Any, Any] = Agent(FunctionModel(speak), capabilities=[Forkpoint()])
+
+    @agent.tool_plain
+    async def look(n: int) -> dict[str, int]:
+        return {"n": n}
+
+    async def answer() -> str:
+        return (await agent.run("go")).output  # type: ignore[no-any-return]
+
+    async def scenario() -> None:
+        async with fp.connect("memory:") as runtime:
+            assert await runtime.record("r", answer) == "done"
+
+    asyncio.run(scenario())
+    assert converted == {"parts": 21}
+
+
+def test_a_part_that_was_changed_in_place_is_converted_again() -> None:
+    heard, told = Heard(), talk(2)
+    first = heard.messages(told)
+    told[2].parts[0].content["n"] = "changed"
+    told[0].parts[0].content = "go on"
+    told[3].parts[0].args = {"n": "edited"}
+    again = heard.messages(told)
+    assert again[0].text == "go on"
+    assert again[2].parts[0].response == {"n": "changed"}  # type: ignore[union-attr]
+    assert again[3].calls[0].arguments == {"n": "edited"}
+    assert [one is other for one, other in zip(first, again, strict=True)] == [False, True, False, False, True]
+
+
+def test_a_field_of_a_whole_response_that_was_changed_in_place_is_seen() -> None:
+    heard, told = Heard(), talk(1)
+    heard.messages(told)
+    told[1].metadata = {"seen": True}
+    assert heard.messages(told)[1] == to_ours(told[1])
+
+
+def test_no_other_object_is_taken_for_one_that_is_gone() -> None:
+    heard = Heard()
+    for number in range(500):
+        (message,) = heard.messages([theirs.ModelRequest(parts=[theirs.UserPromptPart(str(number))])])
+        assert message.text == str(number)
+
+
+def test_what_cannot_be_copied_is_converted_every_time() -> None:
+    class Odd:
+        def __deepcopy__(self, memo: Any) -> Any:
+            raise TypeError("not this one")
+
+    part = theirs.UserPromptPart("a")
+    part.odd = Odd()  # type: ignore[attr-defined]
+    heard = Heard()
+    for text in "ab":
+        part.content = text
+        assert heard.messages([theirs.ModelRequest(parts=[part])])[0].text == text
+
+
+def test_times_and_run_ids_are_no_part_of_what_is_asked() -> None:
+    """They are new on every replay, and no provider is told of them."""
+    first, again = Heard().messages(talk(2)), Heard().messages(talk(2))
+    assert first == again
+
+
+@pytest.mark.parametrize(
+    ("part", "role", "words"),
+    [
+        (theirs.SystemPromptPart("rules"), "system", "rules"),
+        (theirs.UserPromptPart(["a", theirs.TextContent("b"), theirs.CachePoint()]), "user", "ab"),
+        (theirs.RetryFeedbackPart("longer", retry=theirs.RetryInfo("model_retry")), "user", "longer"),
+    ],
+)
+def test_every_kind_of_part_has_its_role_and_its_words(part: Any, role: str, words: str) -> None:
+    (message,) = Heard().messages([theirs.ModelRequest(parts=[part])])
+    assert message.role == role
+    assert words in message.text
+
+
+@pytest.mark.parametrize("outcome", ["success", "failed", "denied", "retried"])
+def test_a_result_says_how_the_call_ended(outcome: Any) -> None:
+    part = theirs.ToolReturnPart("look", "so", tool_call_id="c1", outcome=outcome)
+    (message,) = Heard().messages([theirs.ModelRequest(parts=[part])])
+    extra = None if outcome == "success" else {MARK: {"outcome": outcome}}
+    assert message == Message(role="tool", parts=(ResponsePart(id="c1", response="so", extra=extra),))
+
+
+def test_a_response_comes_back_whole_from_its_message_and_the_rest() -> None:
+    said = theirs.ModelResponse(
+        parts=[theirs.TextPart("hi", id="m1")],
+        usage=theirs.RequestUsage(input_tokens=3, output_tokens=4, details={"reasoning_tokens": 2}),
+        model_name="gpt-5",
+        provider_name="openai",
+        provider_url="http://127.0.0.1",
+        provider_details={"finish_reason": "completed"},
+        provider_response_id="r1",
+        finish_reason="stop",
+        state="suspended",
+        metadata={"a": [1]},
+    )
+    assert to_response(to_ours(said), rest_of(said)) == said
+
+
+def test_a_response_without_parts_comes_back_whole_too() -> None:
+    said = theirs.ModelResponse(parts=[], model_name="m", provider_details={"a": 1}, finish_reason=None)
+    assert to_response(to_ours(said), rest_of(said)) == said
+
+
+def test_a_message_that_somebody_wrote_is_a_response_of_its_own() -> None:
+    response = to_response(Message(role="assistant", parts=(Text(content="hi"),), finish_reason="stop"), None)
+    assert (response.text, response.finish_reason, response.model_name) == ("hi", "stop", None)
