@@ -27,7 +27,12 @@ class Twin(NamedTuple):
 TWINS = (
     Twin("runtime/files.py", "RunFiles", "_files"),
     Twin("runtime/run.py", "Run", "_run"),
-    Twin("runtime/runtime.py", "Runtime", "_runtime", frozenset({"perform", "performing", "know", "performer", "cell", "function_cell"})),
+    Twin(
+        "runtime/runtime.py",
+        "Runtime",
+        "_runtime",
+        frozenset({"perform", "performing", "know", "performer", "cell", "function_cell"}),
+    ),
 )
 NAMES = {twin.name for twin in TWINS}
 HOMES = {twin.name: f"forkpoint.blocking.{Path(twin.module).stem}" for twin in TWINS}

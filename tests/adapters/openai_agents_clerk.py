@@ -9,10 +9,10 @@ import os
 import sys
 from typing import Any
 
+from agents import Agent, OpenAIProvider, RunConfig, Runner, SQLiteSession, function_tool, set_tracing_disabled
 from openai import AsyncOpenAI
 
 import forkpoint as fp
-from agents import Agent, OpenAIProvider, RunConfig, Runner, SQLiteSession, function_tool, set_tracing_disabled
 from forkpoint.adapters.openai_agents import ForkpointProvider, durable, this_call
 from forkpoint.errors import RunWaits
 

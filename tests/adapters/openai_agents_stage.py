@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agents import Agent, OpenAIProvider, RunConfig, Runner, function_tool, set_tracing_disabled
 from openai import AsyncOpenAI
 
-from agents import Agent, OpenAIProvider, RunConfig, Runner, function_tool, set_tracing_disabled
 from forkpoint.adapters.openai_agents import ForkpointProvider, durable, this_call
 from forkpoint.messages import CallPart
 from forkpoint.testing.fakes import call, calls

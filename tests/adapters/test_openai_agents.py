@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("agents", reason="the extra 'openai-agents' is not installed")
 
+from agents import Agent, Model, ModelResponse, ModelSettings, OpenAIResponsesModel, RunConfig, Runner, function_tool
+from agents import Usage as TheirUsage
 from agents.retry import ModelRetrySettings
 from pydantic import BaseModel
 from tests.adapters.openai_agents_stage import (
@@ -32,8 +34,6 @@ from tests.adapters.openai_agents_stage import (
 )
 
 import forkpoint as fp
-from agents import Agent, Model, ModelResponse, ModelSettings, OpenAIResponsesModel, RunConfig, Runner, function_tool
-from agents import Usage as TheirUsage
 from forkpoint.adapters.openai_agents import ForkpointModel, ForkpointProvider, declared_tool, durable
 from forkpoint.errors import ModelBadSettings, RunWaits
 from forkpoint.errors.openai_agents import AgentsNotDurable

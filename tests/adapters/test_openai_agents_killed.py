@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("agents", reason="the extra 'openai-agents' is not installed")
 
+from agents import SQLiteSession
 from tests.adapters.openai_agents_clerk import main
 from tests.adapters.openai_agents_stage import each_way, only_this_machine, shown
 
 import forkpoint as fp
-from agents import SQLiteSession
 from forkpoint.testing.fakes import call, calls
 from forkpoint.testing.provider_server import Asked, Fault, ProviderServer, Told
 

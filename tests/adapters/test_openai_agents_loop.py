@@ -7,6 +7,19 @@ import pytest
 
 pytest.importorskip("agents", reason="the extra 'openai-agents' is not installed")
 
+from agents import (
+    Agent,
+    GuardrailFunctionOutput,
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
+    Runner,
+    RunState,
+    SQLiteSession,
+    function_tool,
+    handoff,
+    input_guardrail,
+    output_guardrail,
+)
 from agents.memory import OpenAIConversationsSession
 from tests.adapters.openai_agents_stage import (
     World,
@@ -25,19 +38,6 @@ from tests.adapters.openai_agents_stage import (
 )
 
 import forkpoint as fp
-from agents import (
-    Agent,
-    GuardrailFunctionOutput,
-    InputGuardrailTripwireTriggered,
-    OutputGuardrailTripwireTriggered,
-    Runner,
-    RunState,
-    SQLiteSession,
-    function_tool,
-    handoff,
-    input_guardrail,
-    output_guardrail,
-)
 from forkpoint.adapters.openai_agents import durable
 from forkpoint.errors import RunWaits
 from forkpoint.errors.openai_agents import AgentsUnfit

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("agents", reason="the extra 'openai-agents' is not installed")
 pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
 
+from agents import Agent, Runner
 from agents.mcp import MCPServer, MCPServerStdio
 from mcp.types import CallToolResult, Tool
 from tests.adapters.openai_agents_stage import (
@@ -26,7 +27,6 @@ from tests.adapters.openai_agents_stage import (
 )
 
 import forkpoint as fp
-from agents import Agent, Runner
 from forkpoint.adapters.openai_agents import durable
 from forkpoint.errors import RunWaits
 from forkpoint.errors.openai_agents import AgentsNotDurable

@@ -9,6 +9,20 @@ import pytest
 
 pytest.importorskip("agents", reason="the extra 'openai-agents' is not installed")
 
+from agents import (
+    Agent,
+    AgentsException,
+    FunctionTool,
+    LocalShellTool,
+    Runner,
+    ToolGuardrailFunctionOutput,
+    ToolOutputImage,
+    ToolOutputText,
+    WebSearchTool,
+    function_tool,
+    tool_input_guardrail,
+    tool_output_guardrail,
+)
 from agents.tool_context import ToolContext
 from tests.adapters.openai_agents_stage import (
     World,
@@ -28,20 +42,6 @@ from tests.adapters.openai_agents_stage import (
 )
 
 import forkpoint as fp
-from agents import (
-    Agent,
-    AgentsException,
-    FunctionTool,
-    LocalShellTool,
-    Runner,
-    ToolGuardrailFunctionOutput,
-    ToolOutputImage,
-    ToolOutputText,
-    WebSearchTool,
-    function_tool,
-    tool_input_guardrail,
-    tool_output_guardrail,
-)
 from forkpoint.adapters.openai_agents import durable, this_call
 from forkpoint.errors import RunWaits, ToolBadDefinition
 from forkpoint.errors.openai_agents import AgentsUnfit

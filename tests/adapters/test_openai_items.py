@@ -261,9 +261,8 @@ def test_pictures_and_files_are_in_the_words_of_messages() -> None:
 
 
 def test_tokens_are_counted() -> None:
-    from openai.types.responses import ResponseUsage
-
     from agents import Usage as TheirUsage
+    from openai.types.responses import ResponseUsage
 
     told = {
         "input_tokens": 10,

@@ -277,7 +277,16 @@ def test_a_link_covers_what_came_before() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_what_performing_gives_needs_the_lease(kind: type[Event]) -> None:
-    performed = {"requested", "dispatched", "settled", "approval_requested", "state_changed", "compacted", "snapshot", "returned"}  # fmt: skip
+    performed = {
+        "requested",
+        "dispatched",
+        "settled",
+        "approval_requested",
+        "state_changed",
+        "compacted",
+        "snapshot",
+        "returned",
+    }
     event = _some(kind)
     assert needs_lease(event) == (json.loads(encode_event(event))["is"] in performed)
 

@@ -18,6 +18,9 @@ CODES = Path(__file__).with_name("codes.txt")
 PLAIN = {
     ("__init__.py", "AttributeError"): "what Python asks of a module for a name that it does not have",
     ("_vector.py", "IndexError"): "what Python asks of a sequence",
+    ("adapters/langgraph.py", "AttributeError"): "what Python asks of a module for a name that it does not have",
+    ("adapters/plain_requests.py", "TypeError"): "what json asks of an encoding hook",
+    ("adapters/plain_sending.py", "NotImplementedError"): "a method of the client's that its callers do not reach",
     ("adapters/openai_agents_marks.py", "AssertionError"): "nobody can come here: whoever asks performs it",
     ("agents/annotations.py", "NotImplementedError"): "caught beside it, where the parameter's name is known",
     ("agents/calling.py", "AttributeError"): "what Python asks of an object that cannot be changed",

@@ -29,6 +29,14 @@ NAMES = {
     "event_stream_handler": "the name that Pydantic AI gives it",
     "_model_stream_event_handler": "the name that Pydantic AI gives it",
     "in_durable_context": "the name that Pydantic AI gives it",
+    "acopy_thread": "what LangGraph asks of a checkpointer",
+    "adelete_thread": "what LangGraph asks of a checkpointer",
+    "copy_thread": "what LangGraph asks of a checkpointer",
+    "delete_thread": "what LangGraph asks of a checkpointer",
+    "source_thread_id": "what LangGraph asks of a checkpointer",
+    "target_thread_id": "what LangGraph asks of a checkpointer",
+    "thread_id": "what LangGraph asks of a checkpointer",
+    "thread_ids": "what LangGraph asks of a checkpointer",
     "session_id": "what the Agents SDK asks of its Session",
     "session_settings": "what the Agents SDK asks of its Session",
     "clear_session": "what the Agents SDK asks of its Session",
@@ -38,6 +46,8 @@ NAMES = {
 
 PHRASES = (
     r"OS threads?\b",
+    r"LangGraph('s)? threads?\b",
+    r"client's (own )?helpers",
     r"context variables",
     r"(model's|async|OpenTelemetry) context",
     r"context (window|manager)",

@@ -8,12 +8,12 @@ request) and ``ending``, the type of its last event.
 from collections.abc import Iterator
 from typing import Any
 
+from agents import ModelResponse as TheirResponse
+from agents import Usage as TheirUsage
 from agents.usage import deserialize_usage, serialize_usage
 from openai._models import construct_type
 from openai.types.responses import Response, ResponseOutputItem, ResponseStreamEvent
 
-from agents import ModelResponse as TheirResponse
-from agents import Usage as TheirUsage
 from forkpoint.adapters.openai_items import NO_ID, message_of, output_of, plain, usage_of
 from forkpoint.ports import ModelResponse
 from forkpoint.runtime.asks import Answer

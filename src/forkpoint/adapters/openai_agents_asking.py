@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias
 
 from agents import OpenAIChatCompletionsModel
+
 from forkpoint.adapters.openai_agents_answers import of_stream, of_whole
 from forkpoint.adapters.openai_agents_requests import Wanted
 from forkpoint.errors import ModelRefused

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
+from agents import AgentsException, FunctionTool
 from agents.tool import invoke_function_tool
 from agents.tool_context import ToolContext as TheirContext
 
-from agents import AgentsException, FunctionTool
 from forkpoint.adapters.openai_agents_results import note, recordable, shown, text_of
 from forkpoint.adapters.openai_pieces import arguments_heard
 from forkpoint.agents.tool import Tool, ToolContext
@@ -130,7 +130,7 @@ class OurCall:
 
 
 def check_model(context: Any) -> None:
-    """Raises ``openai-agents.not-durable`` if the model that asked for a call is one of the SDK's own, bare."""
+    """Raises ``agents.not-durable`` if the model that asked for a call is one of the SDK's own, bare."""
     recorder = current()
     if recorder is None:
         return

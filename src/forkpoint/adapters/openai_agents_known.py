@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents import FunctionTool
+
 from forkpoint.adapters.openai_agents_calls import DurableCall, OurCall
 from forkpoint.agents.tool import Tool
 from forkpoint.definition import ToolRecord
@@ -49,7 +50,7 @@ def is_durable(tool: Any) -> bool:
 
 
 def check_durable(tools: Sequence[Any], run: str) -> None:
-    """Raises ``openai-agents.not-durable`` if a tool would work in this process and leave nothing on record."""
+    """Raises ``agents.not-durable`` if a tool would work in this process and leave nothing on record."""
     for tool in tools:
         if isinstance(tool, FunctionTool):
             server = getattr(getattr(tool, "_tool_origin", None), "mcp_server_name", None)

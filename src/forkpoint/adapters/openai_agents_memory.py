@@ -25,7 +25,7 @@ def durable_memory(memory: Any) -> "DurableMemory":
     What is stored is what the SDK would store, in the same place. On replay the items that were read come from the
     record, and nothing is written again. A write that was lost in flight is looked for first: there are as many items
     as before, or as many as after it; if neither, a person is asked. That rests on the run being the only one to write
-    there meanwhile. Raises ``openai-agents.unfit`` for one that the provider keeps.
+    there meanwhile. Raises ``agents.unfit`` for one that the provider keeps.
     """
     if isinstance(memory, DurableMemory):
         return memory

@@ -4,12 +4,12 @@ import copy
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any
 
+from agents import Model, ModelProvider, MultiProvider
 from agents.models._retry_runtime import provider_managed_retries_disabled
 from agents.models.default_models import get_default_model
 from agents.retry import ModelRetryAdvice, ModelRetryNormalizedError
 from agents.tracing import get_current_span
 
-from agents import Model, ModelProvider, MultiProvider
 from forkpoint.adapters.openai_agents_answers import events_of, whole_of
 from forkpoint.adapters.openai_agents_asking import Ask, Tell, closing, streamed, whole
 from forkpoint.adapters.openai_agents_known import check_durable

@@ -10,11 +10,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from agents import AgentOutputSchemaBase, FunctionTool, Handoff, ModelSettings
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import TypeAdapter, ValidationError
 
-from agents import AgentOutputSchemaBase, FunctionTool, Handoff, ModelSettings
 from forkpoint.adapters.openai_agents_known import record_of
 from forkpoint.adapters.openai_agents_marks import performed_elsewhere
 from forkpoint.adapters.openai_agents_results import as_recorded

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from agents import FunctionTool
 from agents.exceptions import ToolTimeoutError
 from agents.tool import (
     ToolOutputFileContent,
@@ -15,7 +16,6 @@ from agents.tool import (
 )
 from msgspec.structs import replace
 
-from agents import FunctionTool
 from forkpoint.agents.asking import EffectFailed
 from forkpoint.messages import Message, ResponsePart
 from forkpoint.outcomes import Failed, Succeeded

@@ -4,9 +4,9 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
+from agents import FunctionTool
 from agents.mcp import MCPServer
 
-from agents import FunctionTool
 from forkpoint.adapters.openai_agents_calls import DurableCall, OurCall, around
 from forkpoint.adapters.openai_agents_known import declared_of, is_agent, is_durable, name_of, works_here
 from forkpoint.adapters.openai_agents_marks import Marks, declared
@@ -68,7 +68,7 @@ def durable(
 
     Function tools become durable; Forkpoint's own tools become function tools, with what they say of themselves.
     Agents as tools stay what they are, because what the inner agent asks for is on record. So do tools that the
-    provider runs. Raises ``openai-agents.unfit`` for other tools that work in this process, ``tool.bad-definition``.
+    provider runs. Raises ``agents.unfit`` for other tools that work in this process, ``tool.bad-definition``.
     """
     marks = Marks(
         read_only=read_only,
@@ -151,7 +151,7 @@ def _of_ours(tool: Tool[..., Any]) -> FunctionTool:
 def declared_tool(tool: Any) -> Tool[..., Any]:
     """The tool of Forkpoint's that a durable function tool is on record as: for a fork's ``Patch(tools=[…])``.
 
-    Raises ``openai-agents.unfit`` for a tool that is not durable.
+    Raises ``agents.unfit`` for a tool that is not durable.
     """
     found = declared_of(tool)
     if found is None:

@@ -33,6 +33,16 @@ Result = Annotated[
     typer.Option(metavar="CALL=JSON", help="Another result for this call, an effect's number or a call id."),
 ]
 Error = Annotated[list[str] | None, typer.Option(metavar="CALL=TEXT", help="Let this call have failed with this text.")]
+Input = Annotated[str | None, typer.Option(metavar="TEXT", help="What to say next; @FILE reads it.")]
+Instructions = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Other instructions from here on; @FILE reads them.")
+]
+AppState = Annotated[str | None, typer.Option(metavar="JSON", help="Another application state; null clears it.")]
+Arguments = Annotated[
+    str | None,
+    typer.Option(metavar="JSON", help="What a function is called with instead: an array or an object."),
+]
+Labels = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label of the fork; may be repeated.")]
 Effects = Annotated[
     EffectsName,
     typer.Option(
@@ -61,22 +71,13 @@ def fork(
     *,
     result: Result = None,
     error: Error = None,
-    input: Annotated[str | None, typer.Option(metavar="TEXT", help="What to say next; @FILE reads it.")] = None,
+    input: Input = None,
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Another model from here on.")] = None,
-    instructions: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Other instructions from here on; @FILE reads them.")
-    ] = None,
-    state: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Another application state; null clears it.")
-    ] = None,
-    arguments: Annotated[
-        str | None,
-        typer.Option(metavar="JSON", help="What a function is called with instead: an array or an object."),
-    ] = None,
+    instructions: Instructions = None,
+    state: AppState = None,
+    arguments: Arguments = None,
     id: Annotated[str | None, typer.Option("--id", help="The fork's id; else RUN.fork-N, the first free N.")] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A label of the fork; may be repeated.")
-    ] = None,
+    label: Labels = None,
     workspace: Annotated[
         Path | None,
         typer.Option(
