@@ -1,15 +1,12 @@
 """LangGraph graphs and agents, the provider on this machine that their models ask, and a world to count."""
 
 import json
-import os
-import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import openai
-import pytest
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
@@ -21,26 +18,6 @@ from forkpoint.testing.fakes import call, calls
 from forkpoint.testing.provider_server import Asked, ProviderServer, Told
 
 KEY = "sk-hunter2-very-secret-0123456789"
-
-
-@pytest.fixture(autouse=True)
-def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing leaves loopback, whatever a client or a tracer would like to fetch."""
-    connect, look_up = socket.socket.connect, socket.getaddrinfo
-
-    def guarded(self: socket.socket, address: Any) -> None:
-        assert self.family == socket.AF_UNIX or address[0] in ("127.0.0.1", "::1"), address
-        connect(self, address)
-
-    def looked_up(host: Any, *args: Any, **more: Any) -> Any:
-        assert host in ("127.0.0.1", "::1", "localhost", None), host
-        return look_up(host, *args, **more)
-
-    monkeypatch.setattr(socket.socket, "connect", guarded)
-    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
-    for name in [*os.environ]:
-        if name.lower().endswith("_proxy") or name.startswith(("OPENAI_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_")):
-            monkeypatch.delenv(name)
 
 
 # ── a chat model on a provider's real client ─────────────────────────────────────────────────────────────────────────

@@ -3,8 +3,6 @@
 import asyncio
 import functools
 import inspect
-import os
-import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -26,26 +24,6 @@ _CLIENTS: list[AsyncOpenAI] = []
 Script = Callable[[Asked], Told]
 each_api = pytest.mark.parametrize("api", ["responses", "chat"])
 each_way = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-
-
-@pytest.fixture(autouse=True)
-def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing leaves loopback."""
-    connect, look_up = socket.socket.connect, socket.getaddrinfo
-
-    def guarded(self: socket.socket, address: Any) -> None:
-        assert self.family == socket.AF_UNIX or address[0] in ("127.0.0.1", "::1"), address
-        connect(self, address)
-
-    def looked_up(host: Any, *args: Any, **more: Any) -> Any:
-        assert host in ("127.0.0.1", "::1", "localhost", None), host
-        return look_up(host, *args, **more)
-
-    monkeypatch.setattr(socket.socket, "connect", guarded)
-    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
-    for name in [*os.environ]:
-        if name.lower().endswith("_proxy") or name.startswith("OPENAI_"):
-            monkeypatch.delenv(name)
 
 
 class World:

@@ -1,8 +1,6 @@
 """Pydantic AI agents on the providers' real clients, the provider on this machine that they ask, a world to count."""
 
 import asyncio
-import os
-import socket
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -20,26 +18,6 @@ from forkpoint.testing.fakes import call, calls
 from forkpoint.testing.provider_server import API, Asked, ProviderServer, Told
 
 KEY = "hunter2-very-secret-0123456789"
-
-
-@pytest.fixture(autouse=True)
-def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing leaves loopback, whatever a client, a price list or a tokenizer would like to fetch."""
-    connect, look_up = socket.socket.connect, socket.getaddrinfo
-
-    def guarded(self: socket.socket, address: Any) -> None:
-        assert self.family == socket.AF_UNIX or address[0] in ("127.0.0.1", "::1"), address
-        connect(self, address)
-
-    def looked_up(host: Any, *args: Any, **more: Any) -> Any:
-        assert host in ("127.0.0.1", "::1", "localhost", None), host
-        return look_up(host, *args, **more)
-
-    monkeypatch.setattr(socket.socket, "connect", guarded)
-    monkeypatch.setattr(socket, "getaddrinfo", looked_up)
-    for name in [*os.environ]:
-        if name.lower().endswith("_proxy") or name.startswith(("OPENAI_", "ANTHROPIC_")):
-            monkeypatch.delenv(name)
 
 
 _MADE: list[Any] = []

@@ -21,7 +21,7 @@ from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
-from tests.adapters.langgraph_stage import KEY, at, model_at, only_this_machine, pays
+from tests.adapters.langgraph_stage import KEY, at, model_at, pays
 
 import forkpoint as fp
 from forkpoint.adapters.langgraph import ForkpointMiddleware, ForkpointSaver, this_call
@@ -30,8 +30,6 @@ from forkpoint.events import EffectDispatched, EffectRequested, EffectSettled
 from forkpoint.outcomes import Failed, Succeeded
 from forkpoint.testing.fakes import call, calls
 from forkpoint.testing.provider_server import Asked, Fault, ProviderServer, Told
-
-__all__ = ["only_this_machine"]
 
 
 class World:

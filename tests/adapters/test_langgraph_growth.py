@@ -12,11 +12,9 @@ pytest.importorskip("langgraph", reason="the extra 'langgraph' is not installed"
 
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import END, START, StateGraph
-from tests.adapters.langgraph_stage import Talk, at, only_this_machine, size_of
+from tests.adapters.langgraph_stage import Talk, at, size_of
 
 from forkpoint.adapters.langgraph import ForkpointSaver
-
-__all__ = ["only_this_machine"]
 
 NEW_BYTES = 4_000
 

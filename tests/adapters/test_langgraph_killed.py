@@ -12,13 +12,10 @@ import pytest
 
 pytest.importorskip("langchain", reason="the extra 'langgraph' is not installed")
 
-from tests.adapters.langgraph_stage import only_this_machine
 
 import forkpoint as fp
 from forkpoint.testing.fakes import call, calls
 from forkpoint.testing.provider_server import Asked, ProviderServer, Told
-
-__all__ = ["only_this_machine"]
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60

@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
-from tests.adapters.langgraph_stage import Notes, Talk, at, model_at, only_this_machine, pays
+from tests.adapters.langgraph_stage import Notes, Talk, at, model_at, pays
 
 import forkpoint as fp
 from forkpoint.adapters.langgraph import ForkpointMiddleware, ForkpointSaver, recorded_model, recorded_node
@@ -24,8 +24,6 @@ from forkpoint.errors import RunWaits
 from forkpoint.errors.langgraph import GraphValueUnsafe
 from forkpoint.events import EffectRequested
 from forkpoint.testing.provider_server import ProviderServer
-
-__all__ = ["only_this_machine"]
 
 
 def in_a_row(saver: Any = None, **nodes: Any) -> Any:

@@ -22,7 +22,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.types import Command, Interrupt, Send
-from tests.adapters.langgraph_stage import at, counting, only_this_machine
+from tests.adapters.langgraph_stage import at, counting
 
 import forkpoint as fp
 from forkpoint.adapters.langgraph import ForkpointSaver
@@ -36,8 +36,6 @@ from forkpoint.errors.langgraph import (
 )
 from forkpoint.ports import RunFilter
 from forkpoint.stores.choosing import open_store
-
-__all__ = ["only_this_machine"]
 
 ROOT = Path(__file__).parents[2]
 

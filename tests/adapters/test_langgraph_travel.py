@@ -20,12 +20,10 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
-from tests.adapters.langgraph_stage import Notes, at, counting, only_this_machine
+from tests.adapters.langgraph_stage import Notes, at, counting
 
 import forkpoint as fp
 from forkpoint.adapters.langgraph import ForkpointSaver
-
-__all__ = ["only_this_machine"]
 
 ROOT = Path(__file__).parents[2]
 

@@ -26,7 +26,6 @@ from tests.adapters.openai_agents_stage import (
     killed_in,
     live,
     loop_of,
-    only_this_machine,
     run,
     shown,
     theirs,
@@ -40,8 +39,6 @@ from forkpoint.errors.openai_agents import AgentsNotDurable
 from forkpoint.messages import Message, Reasoning, Text, Usage
 from forkpoint.testing.fakes import call
 from forkpoint.testing.provider_server import Answer, Asked, Fault, ProviderServer, Told
-
-__all__ = ["only_this_machine"]
 
 # ── performed once ───────────────────────────────────────────────────────────────────────────────────────────────
 

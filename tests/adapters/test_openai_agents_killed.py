@@ -15,13 +15,11 @@ pytest.importorskip("agents", reason="the extra 'openai-agents' is not installed
 
 from agents import SQLiteSession
 from tests.adapters.openai_agents_clerk import main
-from tests.adapters.openai_agents_stage import each_way, only_this_machine, shown
+from tests.adapters.openai_agents_stage import each_way, shown
 
 import forkpoint as fp
 from forkpoint.testing.fakes import call, calls
 from forkpoint.testing.provider_server import Asked, Fault, ProviderServer, Told
-
-__all__ = ["only_this_machine"]
 
 ROOT = Path(__file__).parents[2]
 WORK = [call("search", number="17"), call("charge", number="17", cents=500), call("mail", to="ann")]

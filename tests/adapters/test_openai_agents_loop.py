@@ -32,7 +32,6 @@ from tests.adapters.openai_agents_stage import (
     killed_in,
     live,
     loop_of,
-    only_this_machine,
     shown,
     tools_of,
 )
@@ -43,9 +42,6 @@ from forkpoint.errors import RunWaits
 from forkpoint.errors.openai_agents import AgentsUnfit
 from forkpoint.testing.fakes import call
 from forkpoint.testing.provider_server import Asked, ProviderServer, Told
-
-__all__ = ["only_this_machine"]
-
 
 # ── handoffs and agents as tools ─────────────────────────────────────────────────────────────────────────────────
 

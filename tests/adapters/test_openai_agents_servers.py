@@ -22,7 +22,6 @@ from tests.adapters.openai_agents_stage import (
     killed_in,
     live,
     loop_of,
-    only_this_machine,
     shown,
 )
 
@@ -32,8 +31,6 @@ from forkpoint.errors import RunWaits
 from forkpoint.errors.openai_agents import AgentsNotDurable
 from forkpoint.testing.fakes import call
 from forkpoint.testing.provider_server import ProviderServer
-
-__all__ = ["only_this_machine"]
 
 LOOKS = in_turn(asks(call("look", path="a")), asks(call("post", path="b")))
 

@@ -36,7 +36,6 @@ from tests.adapters.openai_agents_stage import (
     killed_in,
     live,
     loop_of,
-    only_this_machine,
     shown,
     tools_of,
 )
@@ -48,8 +47,6 @@ from forkpoint.errors.openai_agents import AgentsUnfit
 from forkpoint.messages import CallPart
 from forkpoint.testing.fakes import call
 from forkpoint.testing.provider_server import ProviderServer
-
-__all__ = ["only_this_machine"]
 
 MAILS = in_turn(asks(call("mail", to="ann")))
 

@@ -345,6 +345,73 @@ def test_a_fork_that_changes_one_thing_leaves_every_other_option_as_it_was(api: 
         run(scenario)
 
 
+@each_form
+@each_api
+def test_headers_that_change_what_a_provider_does_are_asked_with_and_others_are_not_on_record(
+    api: API, form: str
+) -> None:
+    async def scenario() -> None:
+        client = wrapped_for(api, server)
+        headers = {"openai-beta": "new=1", "anthropic-beta": "new-1", "x-private": "opens-sesame"}
+
+        async def ask(number: str) -> str:
+            speaker = Speaker(api, client, form, extra_headers=headers, extra_query={"q": "1"})
+            speaker.told(number)
+            return (await speaker.ask()).text
+
+        async with fp.connect(MemoryJournal()) as runtime:
+            await runtime.record("r", ask, "17")
+            handle = await runtime.open("r")
+            settings = dict((await handle.request(1)).settings)
+            assert settings["extra_query"] == {"q": "1"}
+            assert settings["extra_headers"] == {"openai-beta": "new=1", "anthropic-beta": "new-1"}
+            assert "opens-sesame" not in repr(await handle.history())
+            settings |= {"extra_headers": {"anthropic-beta": "new-2"}}
+            child = await handle.fork(step=0, patch=fp.Patch(settings=settings))
+            await runtime.record(child.id, ask)
+        first, second = server.requests
+        told = [{name: one.headers.get(name) for name in headers} for one in (first, second)]
+        assert told[0] == headers
+        assert told[1] == {"openai-beta": None, "anthropic-beta": "new-2", "x-private": "opens-sesame"}
+        assert first.body == second.body
+
+    with ProviderServer(lambda asked: "ok") as server:
+        run(scenario)
+
+
+@each_form
+def test_the_request_id_is_on_record(form: str) -> None:
+    async def scenario() -> None:
+        async def named(response: Any) -> None:
+            response.headers["x-request-id"] = "req_9"
+
+        http_client = openai.DefaultAsyncHttpxClient(event_hooks={"response": [named]})
+        plain = openai.AsyncOpenAI(base_url=server.openai_url, api_key="k", http_client=http_client)
+        client, found = wrap(plain), []
+
+        async def ask(number: str) -> None:
+            speaker = Speaker("chat", client, form)
+            speaker.told(number)
+            if form == "whole":
+                found.append((await speaker.ask()).whole._request_id)
+            else:
+                async with await speaker.stream() as stream:
+                    found.append(stream.response.headers.get("x-request-id"))
+                    async for _ in stream:
+                        pass
+
+        async with fp.connect(MemoryJournal()) as runtime:
+            await runtime.record("r", ask, "17")
+            child = await before_the_end(runtime, "r")
+            with quiet(server):
+                await runtime.record(child.id, ask)
+        assert found == ["req_9", "req_9"]
+        await plain.close()
+
+    with ProviderServer(["ok"]) as server:
+        run(scenario)
+
+
 @each_api
 def test_a_models_name_in_a_fork_may_name_its_provider(api: API) -> None:
     async def scenario() -> None:

@@ -19,7 +19,6 @@ from tests.adapters.pydantic_ai_stage import (
     killed_in,
     live,
     model_at,
-    only_this_machine,
     run,
     says,
     told,
@@ -33,8 +32,6 @@ from forkpoint.events import ApprovalDecided, EffectDispatched, EffectSettled
 from forkpoint.runtime.recorder import current
 from forkpoint.testing.fakes import call, calls
 from forkpoint.testing.provider_server import API, ProviderServer
-
-__all__ = ["only_this_machine"]
 
 each_api = pytest.mark.parametrize("api", ["chat", "responses", "messages"])
 

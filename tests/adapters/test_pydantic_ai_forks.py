@@ -15,7 +15,6 @@ from tests.adapters.pydantic_ai_stage import (
     events_of,
     live,
     model_at,
-    only_this_machine,
     run,
     says,
     told,
@@ -27,8 +26,6 @@ from forkpoint.events import EffectRequested
 from forkpoint.messages import Message, Reasoning, Text
 from forkpoint.testing.fakes import call, calls
 from forkpoint.testing.provider_server import API, Answer, ProviderServer
-
-__all__ = ["only_this_machine"]
 
 each_api = pytest.mark.parametrize("api", ["chat", "responses", "messages"])
 

@@ -12,12 +12,10 @@ import pytest
 
 pytest.importorskip("pydantic_ai", reason="the extra 'pydantic-ai' is not installed")
 
-from tests.adapters.pydantic_ai_stage import PAYS, only_this_machine, says, told
+from tests.adapters.pydantic_ai_stage import PAYS, says, told
 
 import forkpoint as fp
 from forkpoint.testing.provider_server import ProviderServer
-
-__all__ = ["only_this_machine"]
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60

@@ -26,7 +26,6 @@ from tests.adapters.pydantic_ai_stage import (
     events_of,
     live,
     model_at,
-    only_this_machine,
     run,
     says,
 )
@@ -41,8 +40,6 @@ from forkpoint.runtime.recorder import current
 from forkpoint.stores.memory import MemoryJournal
 from forkpoint.testing.fakes import FakeClock, call, calls
 from forkpoint.testing.provider_server import API, Answer, Fault, ProviderServer
-
-__all__ = ["only_this_machine"]
 
 each_api = pytest.mark.parametrize("api", ["chat", "responses", "messages"])
 LONG = "one two three four five six seven eight nine ten"

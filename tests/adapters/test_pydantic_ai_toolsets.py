@@ -25,7 +25,6 @@ from tests.adapters.pydantic_ai_stage import (
     killed_in,
     live,
     model_at,
-    only_this_machine,
     run,
     says,
     told,
@@ -36,8 +35,6 @@ import forkpoint as fp
 from forkpoint.adapters.pydantic_ai import Forkpoint, this_call
 from forkpoint.testing.fakes import call, calls
 from forkpoint.testing.provider_server import ProviderServer
-
-__all__ = ["only_this_machine"]
 
 ARCHIVE = '''
 import sys

@@ -108,11 +108,15 @@ class Desk:
     async def _read(self, given: str) -> Held:
         held = await self._known(given)
         async with held.lock:
-            await held.read_on(await self.edge.journal.row(held.run))
+            if held.lease is None:
+                await held.read_on(await self.edge.journal.row(held.run))
             held.read_at = held.strand.seq
         return held
 
     async def _known(self, given: str) -> Held:
+        held = self._held.get(given)
+        if held is not None and held.lease is not None:
+            return held  # nobody else performs it, or deletes it
         run, _ = await self._find(given)
         held = self._held.get(given)
         if held is None or held.run != run:
@@ -178,6 +182,9 @@ class Desk:
 
     async def _open(self, held: Held) -> None:
         """Have the run there, the right to write to it, and everything in it read."""
+        if held.lease is not None:
+            held.stay()
+            return
         row = await self.edge.journal.row(held.run)
         if row is None:
             row = await self._born(held)

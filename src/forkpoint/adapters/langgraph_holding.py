@@ -86,7 +86,7 @@ class Held:
 
         Waits up to ``busy_s`` for another process to give it back, and raises ``run.busy`` then.
         """
-        self._stay()
+        self.stay()
         if self.lease is not None:
             return False
         waited = 0.0
@@ -111,7 +111,7 @@ class Held:
 
     def rest_after(self, seconds: float) -> None:
         """Give the lease back after ``seconds`` without a write."""
-        self._stay()
+        self.stay()
         self._calm = self._edge.clock.call_later(seconds, self._begin_rest)
 
     def _begin_rest(self) -> None:
@@ -123,14 +123,15 @@ class Held:
             if self._resting is asyncio.current_task():
                 await self.release()
 
-    def _stay(self) -> None:
+    def stay(self) -> None:
+        """Keep the lease: the thread is in use."""
         if self._calm is not None:
             self._calm()
         self._calm = self._resting = None
 
     async def release(self) -> None:
         """Give the lease back."""
-        self._stay()
+        self.stay()
         lease, self.lease = self.lease, None
         if lease is not None:
             await self._edge.journal.release_lease(lease)

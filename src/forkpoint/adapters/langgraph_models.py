@@ -7,6 +7,7 @@ are the model's own, within what is performed once; tools, structured output and
 import copy
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -112,7 +113,8 @@ class _Asking:
         given: dict[str, Any],
         generate: Callable[..., Awaitable[ChatResult]],
     ) -> ChatResult:
-        request = request_of(self._model, messages, given, self._recovery)
+        tell_of = _KNOWN.setdefault(recorder, _Known())
+        request = request_of(self._model, messages, given, self._recovery, tell_of)
 
         async def perform(changed: ModelRequest, progress: Told) -> ModelResponse:
             model, told, more = self._as_changed(request, changed, messages, given)
@@ -162,8 +164,35 @@ class _Asking:
 # ── requests and results ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+class _Known:
+    """What one recorded function's messages are in our words. Most of a request is what the one before had."""
+
+    def __init__(self) -> None:
+        self._told: dict[int, tuple[BaseMessage, Any, Any, Message]] = {}
+
+    def __call__(self, message: BaseMessage) -> Message:
+        content, calls = message.content, message.__dict__.get("tool_calls")
+        there = self._told.get(id(message))
+        if there is not None and there[0] is message and there[1] is content and there[2] is calls:
+            return there[3]
+        ours = to_ours(message)
+        if isinstance(content, str):  # blocks may change within
+            if len(self._told) >= _MOST:
+                self._told.clear()
+            self._told[id(message)] = (message, content, calls, ours)
+        return ours
+
+
+_MOST = 10_000
+_KNOWN: WeakKeyDictionary[Recorder, _Known] = WeakKeyDictionary()
+
+
 def request_of(
-    model: Any, messages: Sequence[BaseMessage], given: Mapping[str, Any], recovery: Callable[[str], Recovery]
+    model: Any,
+    messages: Sequence[BaseMessage],
+    given: Mapping[str, Any],
+    recovery: Callable[[str], Recovery],
+    told: Callable[[BaseMessage], Message] = to_ours,
 ) -> ModelRequest:
     """What a chat model is asked, as a run records it."""
     known = model._get_ls_params()
@@ -176,7 +205,7 @@ def request_of(
     return ModelRequest(
         model=f"{provider}:{name}" if name else str(provider),
         instructions=instructions,
-        messages=[to_ours(message) for message in rest],
+        messages=[told(message) for message in rest],
         tools=tuple(_tool(tool, recovery) for tool in given.get("tools") or ()),
         settings=settings,
     )

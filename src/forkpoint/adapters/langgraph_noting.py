@@ -42,8 +42,11 @@ class NotingCell(Cell):
     async def note(self, command: Note, lease: Any) -> int:
         """Record ``command``: the number of its effect. Raises as ``note`` and ``Cell.submit`` do."""
         noted: Any = command
-        await self.refresh()  # a refusal must be of the run as it stands
-        events = await self.submit(noted, lease=lease)
+        try:
+            events = await self.submit(noted, lease=lease)
+        except (RunIsPaused, RunIsStopped):
+            await self.refresh()  # a refusal must be of the run as it stands
+            events = await self.submit(noted, lease=lease)
         return events[0].seq
 
     def _draft(self, commands: Sequence[AnyCommand | Note], *, careful: bool) -> Draft:

@@ -36,12 +36,21 @@ class Row(Struct, frozen=True):
     chains: tuple[bytes, ...]
 
 
+class Recent(Struct, frozen=True):
+    """A long list as it was told last: its very items, how each was told, and a digest up to each."""
+
+    items: list[Any]
+    told: list[Any]
+    chains: list[bytes]
+
+
 class Pieces:
     """The nodes of one thread that this process knows.
 
     ``bodies`` is what they hold. Equal values are found ``by_mark``, a digest of what a node means; lists by that of
     any beginning of theirs, in ``stretches``; and ``by_bytes``, a digest of what the serializer wrote. ``packed`` and
-    ``plain`` hold nodes as they are made into values quickest: as the serializer wrote them, and as JSON.
+    ``plain`` hold nodes as they are made into values quickest: as the serializer wrote them, and as JSON. ``recent``
+    has the long lists of channels.
     """
 
     def __init__(self) -> None:
@@ -51,6 +60,7 @@ class Pieces:
         self.stretches: dict[bytes, tuple[Place, int]] = {}
         self.packed: dict[Place, tuple[str, bytes]] = {}
         self.plain: dict[Place, bytes] = {}
+        self.recent: dict[tuple[str, str], Recent] = {}
         self._marks: dict[Place, bytes] = {}
         self._rows: dict[Place, Row] = {}
 

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
+from operator import is_
 from typing import Any
 
 import msgspec
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.types import Send
 
-from forkpoint.adapters.langgraph_pieces import Pieces, Place, absolute, digest, marked, place_in
+from forkpoint.adapters.langgraph_pieces import Pieces, Place, Recent, absolute, digest, marked, place_in
 from forkpoint.adapters.langgraph_values import Values
 
 SMALL = 64
@@ -19,6 +20,9 @@ APART = 1024
 
 SHORT = 8
 """How many items a list has at most that is written where it is used."""
+
+WATCHED = 16
+"""How many of the last items of a list are looked at anew, though they are the same objects as before."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -37,11 +41,31 @@ class Sheet:
         self._stretches: dict[bytes, tuple[Place, int]] = {}
         self._marks: dict[Place, bytes] = {}
         self._chains: dict[Place, list[bytes]] = {}
+        self._recent: dict[tuple[str, str], tuple[Recent, int]] = {}
 
     def told(self, value: Any, where: str) -> Any:
         """``value`` as the event tells it. Raises ``langgraph.no-safe-form``, naming it as ``where``."""
         self._where = where
         return self._small(self._told(value, apart=True)) if self._values.readable else self._leaf(value)
+
+    def told_of(self, channel: tuple[str, str], value: Any, *, trusts: bool) -> Any:
+        """The same for the value of a channel, whose list is known from the last time.
+
+        What is still the very same object is taken to be what it was if ``trusts``, but for the last few: a list that
+        grows then costs no more as it does. LangGraph asks that nothing in a state is changed in place.
+        """
+        where = f"the channel {channel[1]!r}"
+        if type(value) is not list or len(value) <= SHORT or not self._values.readable:
+            return self.told(value, where)
+        self._where = where
+        before = self._pieces.recent.get(channel)
+        same = _same(before.items, value) if before is not None and trusts else 0
+        kept = max(0, same - WATCHED)
+        old = (before.told[:kept], before.chains[:kept]) if before is not None else ([], [])
+        told = [*old[0], *(self._item(item) for item in value[kept:])]
+        chains = self._chained(told, old[1])
+        self._recent[channel] = (Recent(list(value), told, chains), kept)
+        return self._long(told, chains)
 
     def recorded(self, seq: int) -> None:
         """The event is on record as ``seq``: its nodes are known from now on."""
@@ -50,6 +74,9 @@ class Sheet:
             self._pieces.note((seq, index))
         for key, place in self._by_bytes.items():
             self._pieces.by_bytes.setdefault(key, place if place[0] else (seq, place[1]))
+        for channel, (recent, kept) in self._recent.items():
+            recent.told[kept:] = [absolute(one, seq) for one in recent.told[kept:]]
+            self._pieces.recent[channel] = recent
 
     def _told(self, value: Any, *, apart: bool = False, inside: bool = False) -> Any:
         kind = type(value)
@@ -119,10 +146,18 @@ class Sheet:
         told = [self._item(item) for item in items]
         if len(told) <= SHORT or (inside and len(_encode(told)) <= APART):
             return told
-        chains, chain = [], b""
-        for item in told:
+        return self._long(told, self._chained(told, []))
+
+    def _chained(self, told: list[Any], known: list[bytes]) -> list[bytes]:
+        """A digest up to each item, of which the first are known."""
+        chains, chain = list(known), known[-1] if known else b""
+        for item in told[len(known) :]:
             chain = digest(chain, self._mark(item))
             chains.append(chain)
+        return chains
+
+    def _long(self, told: list[Any], chains: list[bytes]) -> Any:
+        """A list as a reference to one that is known, with what it has beyond that in a node."""
         base, keep = self._longest(chains)
         if base is None or keep < len(told):
             base = self._row(told, chains, base, keep)
@@ -204,6 +239,13 @@ def _node_value(place: Place, pieces: Pieces, values: Values) -> Any:
     if b'"$' not in raw:
         pieces.plain[place] = raw
     return value_of(body, pieces, values)
+
+
+def _same(before: list[Any], now: list[Any]) -> int:
+    """How many items both begin with, as the same objects."""
+    if len(before) <= len(now) and all(map(is_, before, now)):
+        return len(before)
+    return next((place for place, (a, b) in enumerate(zip(before, now, strict=False)) if a is not b), 0)
 
 
 def _ref(place: Place) -> Any:

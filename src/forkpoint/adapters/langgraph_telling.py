@@ -38,6 +38,7 @@ def checkpoint_told(
 ) -> dict[str, Any]:
     """The arguments of the effect that records a checkpoint. Raises ``langgraph.no-safe-form``."""
     before = parent if isinstance(parent, Kept) else None
+    trusts = is_going(ns, checkpoint)  # when the graph comes to rest, everything is looked at
     versions, given = dict(checkpoint["channel_versions"]), checkpoint["channel_values"]
     values: dict[str, Any] = {}
     for channel, value in given.items():
@@ -45,7 +46,7 @@ def checkpoint_told(
         if old and before is not None and before.versions.get(channel) == versions.get(channel):
             values[channel] = before.values[channel]
         else:
-            values[channel] = sheet.told(value, f"the channel {channel!r}")
+            values[channel] = sheet.told_of((ns, channel), value, trusts=trusts)
     fields = {
         name: sheet.told(item, f"the checkpoint's {name}") for name, item in checkpoint.items() if name not in _OWN
     }

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from forkpoint.adapters.provider_errors import missing, translated
+from forkpoint.adapters.pydantic_ai_usage import cost_of, is_cut, piece_of, usage_of
 from forkpoint.errors import ForkpointError, ModelBadSettings
-from forkpoint.messages import Usage
 from forkpoint.ports import ModelProgress, ModelRequest, ModelResponse, ModelUnavailable
 
 OUTPUT_SCHEMA = "output_schema"
@@ -157,16 +157,16 @@ class ProviderModel:
         message = to_ours(response)
         if not self._stream and message.text:
             progress(ModelProgress(text=message.text))
-        return ModelResponse(message=message, usage=_usage(response.usage), cost=_cost(response))
+        return ModelResponse(message=message, usage=usage_of(response.usage), cost=cost_of(response))
 
     async def _streamed(self, asking: Any, progress: Callable[[ModelProgress], None]) -> Any:
         async with asking as stream:
             async for event in stream:
-                piece = _piece(event)
+                piece = piece_of(event)
                 if piece is not None:
                     progress(piece)
         response = stream.get()
-        if _is_cut(response):
+        if is_cut(response) or response.state != "complete":
             raise ModelUnavailable(f"{self._name} gave no whole answer: the stream ended before the answer did")
         return response
 
@@ -220,47 +220,3 @@ def _parameters(request: ModelRequest) -> Any:
         return ModelRequestParameters(function_tools=tools)
     output = OutputObjectDefinition(json_schema=schema, name=schema.get("title"))
     return ModelRequestParameters(function_tools=tools, output_mode="native", output_object=output)
-
-
-def _piece(event: Any) -> ModelProgress | None:
-    """What an event of a stream adds to text or reasoning."""
-    told = getattr(event, "part", None) if event.event_kind == "part_start" else getattr(event, "delta", None)
-    kind = getattr(told, "part_kind", None) or getattr(told, "part_delta_kind", None)
-    words = getattr(told, "content", None) or getattr(told, "content_delta", None)
-    if not isinstance(words, str) or kind not in ("text", "thinking"):
-        return None
-    return ModelProgress(text=words) if kind == "text" else ModelProgress(reasoning=words)
-
-
-def _is_cut(response: Any) -> bool:
-    """Whether a stream ended as if it were whole, and the provider had not said why it stops.
-
-    Pydantic AI takes that for an answer, because some who speak OpenAI's API never say it; these two do.
-    """
-    if response.provider_name not in ("openai", "anthropic"):
-        return False
-    said = (response.provider_details or {}).get("finish_reason")
-    return not said and response.finish_reason in (None, "stop")
-
-
-def _usage(usage: Any) -> Usage:
-    details = usage.details or {}
-    reasoning = getattr(usage, "output_reasoning_tokens", 0) or details.get("reasoning_tokens", 0)
-    return Usage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cached_tokens=usage.cache_read_tokens,
-        reasoning_tokens=reasoning or details.get("thinking_tokens", 0),
-    )
-
-
-def _cost(response: Any) -> float | None:
-    """What the answer cost in US dollars: as the provider says, else by the list of prices; ``None`` if unknown."""
-    if response.usage.cost is not None:
-        return float(response.usage.cost)
-    if not response.usage.total_tokens:
-        return None
-    try:
-        return float(response.cost().total_price)
-    except (AssertionError, LookupError, ValueError):
-        return None

@@ -57,7 +57,7 @@ class GraphMoved(ForkpointError):
 
     code = "langgraph.moved"
     kind = "conflict"
-    says = "The LangGraph thread {given!r} is at event {actual}, not {expected}: another process wrote; nothing was written"
+    says = "The LangGraph thread {given!r} is at event {actual}, not {expected}; nothing was written"
     why = "Two graphs that go on from the same checkpoint would each leave the other's work behind."
     fix = "Invoke the graph again: it reads the LangGraph thread anew and goes on from where it stands now."
     given: str
