@@ -31,6 +31,7 @@ from forkpoint.errors.langgraph import (
     GraphBadConfig,
     GraphMoved,
     GraphRunTaken,
+    GraphStoredBadly,
     GraphValueNotAllowed,
     GraphValueUnsafe,
 )
@@ -172,6 +173,14 @@ def test_what_somebody_wrote_into_the_store_is_never_imported_or_called(
             saver.get_tuple(config)
     assert refused.value.code == "langgraph.not-allowed"
     assert not (tmp_path / "marker").exists()
+
+
+def test_an_event_that_does_not_say_what_it_should_is_refused_by_its_number(tmp_path: Path) -> None:
+    checkpoint, metadata = stored(["x"])
+    with ForkpointSaver(tmp_path / "runs.db") as saver:
+        saver.put(at("t", checkpoint_ns=""), checkpoint, metadata, {"ch": 1})
+        with pytest.raises(GraphStoredBadly, match="Event 99"):
+            saver._desk._held["t"].strand.take(99, "checkpoint", ["no", "mapping"])
 
 
 @pytest.mark.parametrize("given", [{"$ne": ""}, ["a"], b"a", None, "", 1.5, object()], ids=repr)
