@@ -142,5 +142,5 @@ def _as_unknown(outcome: Failed | Unknown) -> Unknown:
 
 def _as_spent(opened: Open, outcome: Failed | Unknown) -> Failed:
     failed = _as_failed(outcome)
-    said = f"gave up after {opened.attempt} attempts"
+    said = f"gave up after {opened.attempt} attempt{'s' if opened.attempt != 1 else ''}"
     return Failed(error=failed.error, text=f"{said}: {failed.text}" if failed.text else said)
