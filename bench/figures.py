@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from bench.peers import BASELINE, OURS, Durability
 from bench.rows import Row, found, ratio
 
 Rows = Sequence[Row]
-Computed = Callable[[Rows], float | None]
+Computed = Callable[[Any], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,11 @@ class Verdict:
 
 def verdicts(rows: Rows) -> tuple[Verdict, ...]:
     """Judge every figure by the rows of one run of the benchmark."""
-    return tuple(_verdict(figure, rows) for figure in FIGURES)
+    return tuple(judged(figure, rows) for figure in FIGURES)
 
 
-def _verdict(figure: Figure, rows: Rows) -> Verdict:
+def judged(figure: Figure, rows: Any) -> Verdict:
+    """One figure's value in these rows, and whether that reaches it."""
     value = figure.value(rows)
     if value is None:
         return Verdict(figure=figure, value=None, reached=None)

@@ -14,12 +14,12 @@ Cells = Sequence[Sequence[str]]
 
 def printed(measured: Measured) -> str:
     """Everything that one run of the benchmark has to say, as text."""
-    parts = [_titled("The loop: medians a step, and multiples of bare sqlite3", _loop_cells(measured.rows))]
+    parts = [titled("The loop: medians a step, and multiples of bare sqlite3", _loop_cells(measured.rows))]
     shared = [row for row in measured.rows if any(key in row.extra for key in _SHARED)]
     if shared:
-        parts.append(_titled("A run of 1,000 steps from a new process, after imports (ms)", _shared_cells(shared)))
+        parts.append(titled("A run of 1,000 steps from a new process, after imports (ms)", _shared_cells(shared)))
     if any(row.peer == OURS for row in measured.rows):
-        parts.append(_titled("What Forkpoint wants to reach", _verdict_cells(verdicts(measured.rows))))
+        parts.append(titled("What Forkpoint wants to reach", verdict_cells(verdicts(measured.rows))))
     parts.append("\n".join(["Notes", *measured.notes]))
     return "\n\n".join(parts)
 
@@ -45,7 +45,8 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(padded).rstrip()
 
 
-def _titled(title: str, cells: Cells) -> str:
+def titled(title: str, cells: Cells) -> str:
+    """A table under its title."""
     return f"{title}\n\n{aligned(cells)}"
 
 
@@ -75,7 +76,8 @@ def _shared_cells(rows: Sequence[Row]) -> Cells:
     return [head, *[[row.peer, *[_number(row.extra.get(key), 1) for key in _SHARED]] for row in rows]]
 
 
-def _verdict_cells(judged: Sequence[Verdict]) -> Cells:
+def verdict_cells(judged: Sequence[Verdict]) -> Cells:
+    """Figures beside what they are to reach, and whether they did."""
     words = {True: "reached", False: "NOT REACHED", None: "not measured"}
     head = ["figure", "value", "reach", "verdict"]
     lines = [

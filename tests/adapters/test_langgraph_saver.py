@@ -462,3 +462,27 @@ def test_threads_are_found_by_the_runs_filter() -> None:
 def test_a_journal_of_ones_own_may_be_given() -> None:
     with ForkpointSaver(open_store("memory:")) as saver:
         assert counting(saver, Counter()).invoke({"notes": []}, at("t"))["last"] == 3
+
+
+def test_what_is_changed_in_place_is_seen_when_the_graph_rests_at_the_latest() -> None:
+    """LangGraph asks that nothing is; in between, what is the same object is not written, or compared, again."""
+    with ForkpointSaver("memory:") as saver:
+        notes: list[Any] = [{"text": f"note {number}"} for number in range(40)]
+        parent = at("t", checkpoint_ns="")
+
+        def put(version: int, **more: Any) -> Any:
+            checkpoint, metadata = stored(list(notes))
+            checkpoint["channel_values"] |= more
+            checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], version)
+            config = saver.put(parent, checkpoint, metadata, {"ch": version})
+            found = saver.get_tuple(config)
+            assert found is not None
+            return found.checkpoint["channel_values"]["ch"]
+
+        put(1, **{"branch:to:n": None})
+        notes[39]["text"] = "one of the last"
+        assert put(2, **{"branch:to:n": None}) == notes
+        notes[0]["text"] = "the first"
+        notes.append({"text": "one more"})
+        assert put(3, **{"branch:to:n": None})[1:] == notes[1:]
+        assert put(4) == notes

@@ -320,13 +320,11 @@ def test_a_fork_of_a_threads_run_is_a_thread_with_the_past_up_to_the_fork_point(
             graph, world = counting(saver, Counter()), Counter[str]()
             await graph.ainvoke({"notes": []}, at("t"), durability="sync")
             run = await runtime.open("t")
-            events = await run.history()
-            at_two = next(
-                one.seq + 1
-                for one in events
-                if getattr(getattr(one.event, "effect", None), "name", "") == "checkpoint"
-                and one.event.effect.arguments["step"] == 2  # type: ignore[union-attr]
-            )
+            states = [one async for one in graph.aget_state_history(at("t"))]
+            point = await saver.afork_point(next(one.config for one in states if (one.metadata or {})["step"] == 2))
+            assert point is not None and point.run == "t"
+            at_two = point.seq
+            assert await saver.afork_point(at("no such")) is None
             child = await run.fork(at_two)
             state = await graph.aget_state(at(child.id))
             assert (state.values["notes"], state.next) == (["note 1", "note 2"], ("n3",))
