@@ -33,11 +33,13 @@ from forkpoint.adapters.langgraph_tuples import (
     listed,
     made,
     namespace_of,
+    point_of,
     text_of,
     tuple_of,
 )
 from forkpoint.adapters.langgraph_values import Values
 from forkpoint.errors.langgraph import GraphBadConfig
+from forkpoint.ids import ForkPoint
 from forkpoint.ports import Journal
 from forkpoint.runtime.cell import Edge
 from forkpoint.runtime.clock import SystemClock
@@ -165,6 +167,15 @@ class ForkpointSaver(BaseCheckpointSaver[int]):
         """See ``get_delta_channel_history``."""
         seen = await self._pins.aseen(given_in(config))
         return await self._home.run(lambda: delta_history(self._desk, self._values, config, channels, seen))
+
+    def fork_point(self, config: RunnableConfig) -> ForkPoint | None:
+        """Where in the thread's run the checkpoint that ``config`` names stands: ``run.fork(point.seq)`` is a thread
+        with the past up to it. ``None`` if there is no such checkpoint."""
+        return self._home.wait(lambda: point_of(self._desk, config))
+
+    async def afork_point(self, config: RunnableConfig) -> ForkPoint | None:
+        """See ``fork_point``."""
+        return await self._home.run(lambda: point_of(self._desk, config))
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────
 

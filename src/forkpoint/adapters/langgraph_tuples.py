@@ -10,9 +10,10 @@ from langgraph.checkpoint.base import CheckpointTuple, DeltaChannelHistory
 from forkpoint.adapters.langgraph_desk import Desk
 from forkpoint.adapters.langgraph_holding import Held
 from forkpoint.adapters.langgraph_sheet import value_of
-from forkpoint.adapters.langgraph_strand import Kept, Seen
+from forkpoint.adapters.langgraph_strand import Kept, Seen, everything
 from forkpoint.adapters.langgraph_values import Values
 from forkpoint.errors.langgraph import GraphBadConfig, GraphStoredBadly
+from forkpoint.ids import ForkPoint
 
 
 async def tuple_of(desk: Desk, values: Values, config: RunnableConfig, seen: Seen) -> CheckpointTuple | None:
@@ -50,6 +51,13 @@ async def made(desk: Desk, values: Values, held: Held, kept: Kept, seen: Seen) -
         parent_config=None if kept.parent is None else config_of(held.given, kept.ns, kept.parent),
         pending_writes=[(one.task, one.channel, value_of(one.body, pieces, values)) for one in writes],
     )
+
+
+async def point_of(desk: Desk, config: RunnableConfig) -> ForkPoint | None:
+    """Where in its thread's run the checkpoint that ``config`` names stands, the newest if it names none."""
+    found = await desk.checkpoint(given_in(config), namespace_of(config), checkpoint_of(config), everything)
+    # It is settled by the event after the one that requests it.
+    return None if found is None else ForkPoint(found[0].run, found[1].seq + 1)
 
 
 async def listed(
