@@ -28,7 +28,7 @@ _WHOLE = ("$ext", "$typed", "$bytes", "$float")
 """What names no nodes within."""
 
 
-class Row(Struct, frozen=True):
+class Row(Struct, frozen=True, gc=False):
     """What is known of a list's node: the list it begins with, how much of that, and a digest up to each own item."""
 
     base: Place | None

@@ -34,7 +34,7 @@ Seen: TypeAlias = Callable[[int], bool]
 """Which events are looked at."""
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class Kept(Struct, frozen=True, kw_only=True, gc=False):
     """One checkpoint, whole; ``values``, ``fields`` and ``metadata`` as told in JSON."""
 
     seq: int
@@ -55,7 +55,7 @@ class Kept(Struct, frozen=True, kw_only=True):
         return self.ns, self.id
 
 
-class Write(Struct, frozen=True, kw_only=True):
+class Write(Struct, frozen=True, kw_only=True, gc=False):
     """One write that waits on a checkpoint."""
 
     seq: int
@@ -118,7 +118,9 @@ class Strand:
         before = self._by_seq.get(told["parent"]) if isinstance(told.get("parent"), int) else None
         gone = told.get("gone", {})
 
-        def whole(name: str, old: Mapping[str, Any]) -> dict[str, Any]:
+        def whole(name: str, old: Mapping[str, Any]) -> Mapping[str, Any]:
+            if name not in gone and name not in told:
+                return old
             kept = {key: item for key, item in old.items() if key not in gone.get(name, ())}
             return {**kept, **told.get(name, {})}
 

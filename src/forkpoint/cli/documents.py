@@ -219,8 +219,11 @@ def _by_turn(story: Story, files: Mapping[int, FilesBetween]) -> tuple[list[dict
                 )
             case StepTold():
                 turns[-1]["steps"].append(of_step(item, files))
-            case OwnTold():
+            case OwnTold() if turns:
                 turns[-1]["calls"].append(of_call(item.call))
+            case OwnTold():
+                says = f"{item.call.tool}: {item.call.status}"
+                marks.append({"seq": item.seq, "time": iso(item.at_ms), "kind": "requested", "says": says})
             case Mark():
                 marks.append({"seq": item.seq, "time": iso(item.at_ms), "kind": item.kind, "says": item.says})
     return turns, marks
