@@ -5,6 +5,7 @@ decides. Then the function is called off; the next process calls it again, and i
 """
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -22,12 +23,12 @@ from forkpoint.errors import (
     LeaseLost,
     ValueNotJson,
 )
-from forkpoint.events import EffectRequested, InputReceived, RunForked
+from forkpoint.events import EffectRequested, InputReceived, RecordedEvent, RunForked
 from forkpoint.folding import evolve
 from forkpoint.messages import Part
 from forkpoint.outcomes import Failed, Succeeded
 from forkpoint.pieces import Lineage, Open
-from forkpoint.ports import Lease, ModelProgress, ModelResponse
+from forkpoint.ports import Lease
 from forkpoint.runtime.asks import Body, Planned, Unwound
 from forkpoint.runtime.calls import Control, in_thread
 from forkpoint.runtime.cell import Cell
@@ -187,7 +188,7 @@ class FunctionPerformer(Performer):
         seq = next((one.seq for one in events if isinstance(one.event, EffectRequested)), None)
         if seq is not None:
             self.recorder.bodies[seq] = body
-        self._spawn(await self._begun(events))
+        await self._begun(events)
         return seq
 
     async def _planned(self, wanted: Asks, identity: str, plain: Any, checks: bool) -> Planned:
@@ -224,6 +225,18 @@ class FunctionPerformer(Performer):
 
     # ── how it is performed ───────────────────────────────────────────────────────────────────────────────────
 
+    async def _begun(self, events: tuple[RecordedEvent, ...]) -> None:
+        """Start what ``events`` dispatched, each in a task of its own: with the context of the code that asked for it."""
+        self._spawn(await super()._begun(events))
+
+    def _where(self, opened: Open) -> contextvars.Context | None:
+        body = self.recorder.bodies.get(opened.seq)
+        return None if body is None else body.where
+
+    def _minds(self) -> bool:
+        # While the code runs on, it asks for more or comes to its end, and says so.
+        return self._closing or self._called is None or self._called.done() or self.recorder.is_waited_for
+
     def _can(self, opened: Open) -> bool:
         return opened.seq in self.recorder.bodies
 
@@ -236,12 +249,7 @@ class FunctionPerformer(Performer):
         body = self.recorder.bodies[opened.seq]
         state, bench = self._cell.state, self._bench
         if body.respond is not None:
-            respond = body.respond
-
-            def responding(progress: Callable[[ModelProgress], None]) -> Awaitable[ModelResponse]:
-                return _where_asked(body, lambda: respond(progress))
-
-            return await asked(bench, state, opened, control, responding, plain_response)
+            return await asked(bench, state, opened, control, body.respond, plain_response)
         edited = await self._edited(opened)
 
         async def work(ctx: Any) -> Any:
@@ -249,7 +257,7 @@ class FunctionPerformer(Performer):
             assert asked_for is not None
             control.interruptible = True
             try:
-                return await _where_asked(body, lambda: asked_for(ctx, edited))
+                return await asked_for(ctx, edited)
             finally:
                 control.interruptible = False
 
@@ -361,11 +369,3 @@ async def _ended_after(reader: Reader, lineage: Lineage) -> dict[str, list[tuple
             found.setdefault(one.identity, []).append((one.effect, one.outcome))
     return found
 
-
-async def _where_asked(body: Body, work: Callable[[], Awaitable[Any]]) -> Any:
-    """What ``work`` comes to, with the context variables of the code that asked for it."""
-
-    async def working() -> Any:
-        return await work()
-
-    return await asyncio.get_running_loop().create_task(working(), context=body.where)

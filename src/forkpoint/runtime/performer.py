@@ -10,6 +10,7 @@ on record as dispatched, and are lost likewise.
 """
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from msgspec.structs import replace
@@ -221,7 +222,11 @@ class Performer:
     def _spawn(self, opened: Open | None) -> None:
         """Perform ``opened``, and what follows from it, in a task of its own."""
         if opened is not None:
-            self._keep(asyncio.get_running_loop().create_task(self._chain(opened)))
+            self._keep(asyncio.get_running_loop().create_task(self._chain(opened), context=self._where(opened)))
+
+    def _where(self, opened: Open) -> contextvars.Context | None:
+        """The context variables that ``opened`` is performed with; ``None`` for those of whoever begins it."""
+        return None
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
@@ -246,8 +251,12 @@ class Performer:
         self._orphans.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._fail(error)
-        if not self._tasks:
+        if not self._tasks and self._minds():
             self._wake.set()
+
+    def _minds(self) -> bool:
+        """Whether there may be something to do or to decide now that nothing is in flight any more."""
+        return True
 
     async def _perform(self, opened: Open, control: Control) -> Open | None:
         control.abandoned = lambda: self._abandon(opened, control)

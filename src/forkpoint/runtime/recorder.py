@@ -310,6 +310,11 @@ class Recorder:
         return [effect for effect in self._waiting if effect > 0]
 
     @property
+    def is_waited_for(self) -> bool:
+        """Whether some of the code waits for an outcome, or for leave to ask."""
+        return bool(self._waiting or self._parked)
+
+    @property
     def parked(self) -> bool:
         """Whether something was asked for that is not on record, while not all that is has been asked for."""
         return bool(self._parked)
