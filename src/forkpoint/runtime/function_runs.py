@@ -6,76 +6,47 @@ decides. Then the function is called off; the next process calls it again, and i
 
 import asyncio
 import contextvars
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from typing import Any
-
-from msgspec import Struct
 
 from forkpoint._canon import value_digest
 from forkpoint.agents.asking import ASKER
-from forkpoint.agents.function import Function, Step, arguments_in
+from forkpoint.agents.function import Function, Step
 from forkpoint.agents.tool import Tool
-from forkpoint.commands import Advance, Ask, Return, Settle
-from forkpoint.effects import Recovery
+from forkpoint.commands import Advance, Return, Settle
+from forkpoint.effects import ModelCall, Recovery
 from forkpoint.errors import (
     ForkpointError,
     FunctionUnfit,
     LeaseLost,
     ValueNotJson,
 )
-from forkpoint.events import EffectRequested, InputReceived, RecordedEvent, RunForked
-from forkpoint.folding import evolve
-from forkpoint.messages import Part
+from forkpoint.events import EffectRequested, RecordedEvent
 from forkpoint.outcomes import Failed, Succeeded
 from forkpoint.pieces import Lineage, Open
 from forkpoint.ports import Lease
-from forkpoint.runtime.asks import Body, Planned, Unwound
+from forkpoint.runtime.asks import Planned, Unwound, Wanted
 from forkpoint.runtime.calls import Control, in_thread
 from forkpoint.runtime.cell import Cell
 from forkpoint.runtime.conversations import Conversations
+from forkpoint.runtime.deferring import DEFER_S, MovedError
 from forkpoint.runtime.dispatch import Bench, asked, done, plain_response
+from forkpoint.runtime.function_past import Past, ended_after
 from forkpoint.runtime.performer import GRACE_S, Performer
 from forkpoint.runtime.planning import Planner
-from forkpoint.runtime.reading import Reader
-from forkpoint.runtime.recorder import DIVERGED_S, QUIET_S, Recorder
+from forkpoint.runtime.recorder import Recorder
 from forkpoint.state import RunState
 from forkpoint.status import Due, due, is_waited_for
-from forkpoint.timetravel.asked import Record
 from forkpoint.values import to_json
+
+QUIET_S = 0.05
+"""How long nothing may have been asked before a function that waits for decisions is taken to wait for nothing else."""
+
+DIVERGED_S = 1.0
+"""The same before what it asked for is held against what is on record and was not asked for."""
 
 Asks = Tool[..., Any] | Step[..., Any]
 """What a function's code may ask for beside a model."""
-
-
-class Past(Struct, frozen=True, kw_only=True):
-    """What a run's history says to whoever calls its function again: the record, the arguments, and what a fork set."""
-
-    record: Record
-    arguments: Mapping[str, Any]
-    overrides: Mapping[str, Any]
-
-
-async def past_of(reader: Reader, run: str) -> Past:
-    """What is on record of a function's run."""
-    record, state = Record(), None
-    overrides: dict[str, Any] = {}
-    given: tuple[Part, ...] = ()
-    for recorded in await reader.history(run):
-        state, event = evolve(state, recorded), recorded.event
-        record.note(recorded, state)
-        if isinstance(event, InputReceived):
-            given = event.parts
-        elif isinstance(event, RunForked):
-            given = event.input if isinstance(event.input, tuple) else given
-            if event.agent is not None:
-                agent = await reader.whole(event.agent)
-                overrides |= {name: _overriding(agent, name) for name in event.changed}
-    arguments = arguments_in(tuple([await reader.whole(part) for part in given]))
-    return Past(record=record, arguments=arguments or {"args": [], "named": {}}, overrides=overrides)
-
-
-def _overriding(agent: Any, name: str) -> Any:
-    return agent.settings or {} if name == "settings" else getattr(agent, name)
 
 
 class FunctionPerformer(Performer):
@@ -103,6 +74,7 @@ class FunctionPerformer(Performer):
         self._over = False
         self._asks_seen = -1
         self._quiet: Callable[[], None] | None = None
+        self._flush: Callable[[], None] | None = None
         self.raised: BaseException | None = None
         """What the function raised, or what ended it."""
         self.recorder = Recorder(
@@ -175,19 +147,25 @@ class FunctionPerformer(Performer):
     def _advance(self) -> Advance:
         return Advance(by=self._by, ready=frozenset(self.recorder.bodies))
 
-    async def _request(self, ask: Ask, body: Body) -> int | None:
+    async def _request(self, wanted: Wanted) -> int | None:
         """Put an ask on record and perform it; its effect, or ``None`` where nothing may be asked for now."""
-        if self._closing:
-            return None
-        after = self._cell.state.seq
-        try:
-            events = await self._submit(ask, Advance(by=self._by, ready=frozenset(self.recorder.bodies), after=after))
-        except LeaseLost as lost:
-            self._fail(lost)
-            return None
+        events: tuple[RecordedEvent, ...] | None = None
+        while events is None:
+            if self._closing:
+                return None
+            moved = self._cell.moved
+            ask, after = await wanted.command(), self._cell.state.seq
+            advance = Advance(by=self._by, ready=frozenset(self.recorder.bodies), after=after)
+            try:
+                events = await self._submit(ask, advance, moved=moved)
+            except MovedError:
+                continue  # what it refers to has another number now
+            except LeaseLost as lost:
+                self._fail(lost)
+                return None
         seq = next((one.seq for one in events if isinstance(one.event, EffectRequested)), None)
         if seq is not None:
-            self.recorder.bodies[seq] = body
+            self.recorder.bodies[seq] = wanted.body
         await self._begun(events)
         return seq
 
@@ -215,7 +193,7 @@ class FunctionPerformer(Performer):
     async def _from_parent(self, lineage: Lineage, identity: str) -> tuple[int, Any] | None:
         """What the parent's record has after the fork point for an equal ask, each used once."""
         if self._parents is None:
-            self._parents = await _ended_after(self._bench.reader, lineage)
+            self._parents = await ended_after(self._bench.reader, lineage)
         left = self._parents.get(identity, [])
         while left:
             effect, outcome = left.pop(0)
@@ -226,7 +204,7 @@ class FunctionPerformer(Performer):
     # ── how it is performed ───────────────────────────────────────────────────────────────────────────────────
 
     async def _begun(self, events: tuple[RecordedEvent, ...]) -> None:
-        """Start what ``events`` dispatched, each in a task of its own: with the context of the code that asked for it."""
+        """Start what ``events`` dispatched, each apart: with the context variables of the code that asked for it."""
         self._spawn(await super()._begun(events))
 
     def _where(self, opened: Open) -> contextvars.Context | None:
@@ -262,6 +240,25 @@ class FunctionPerformer(Performer):
                 control.interruptible = False
 
         return await done(bench, state, opened, control, work, timeout_s=body.timeout_s, check=body.check)
+
+    async def _record(self, opened: Open, settle: Settle) -> None:
+        """Append an outcome; one that may be asked for again is put on record with what the code asks for next."""
+        if self._closing or not _may_be_deferred(self._cell.state, opened, settle):
+            await super()._record(opened, settle)
+            return
+        self._controls.pop(opened.seq, None)
+        self._moves += 1
+        try:
+            await self._cell.defer(settle, lease=self._lease)
+        finally:
+            self._moves -= 1
+        if self._flush is None:
+            self._flush = self._cell.edge.clock.call_later(DEFER_S, self._flush_deferred)
+
+    def _flush_deferred(self) -> None:
+        self._flush = None
+        if self._cell.is_deferring:
+            self._keep(asyncio.get_running_loop().create_task(self._cell.flush()))
 
     async def _edited(self, opened: Open) -> Any:
         """The arguments that a person set in place of those asked for, if somebody did."""
@@ -354,18 +351,16 @@ class FunctionPerformer(Performer):
     async def _let_go(self) -> None:
         if not self._over:
             await self._end()
-        await super()._let_go()
+        if self._flush is not None:
+            self._flush()
+        try:
+            await self._cell.let_go()
+        finally:
+            await super()._let_go()
 
 
-async def _ended_after(reader: Reader, lineage: Lineage) -> dict[str, list[tuple[int, Any]]]:
-    """What the parent asked for after the fork point and had an outcome by the time of the fork, by identity."""
-    record, state = Record(), None
-    for recorded in await reader.history(lineage.parent, upto=lineage.parent_head):
-        state = evolve(state, recorded)
-        record.note(recorded, state)
-    found: dict[str, list[tuple[int, Any]]] = {}
-    for one in record.left():
-        if one.effect > lineage.at and isinstance(one.outcome, Succeeded | Failed) and one.finding is None:
-            found.setdefault(one.identity, []).append((one.effect, one.outcome))
-    return found
-
+def _may_be_deferred(state: RunState, opened: Open, settle: Settle) -> bool:
+    """Whether a crash before an outcome is on record does no more than have it asked for again."""
+    again = isinstance(opened.effect, ModelCall) or opened.effect.recovery is Recovery.REPEAT
+    plain = isinstance(settle.outcome, Succeeded) and not settle.set and not settle.unset
+    return again and plain and not state.interrupting and not state.stopped

@@ -176,10 +176,10 @@ class Performer:
         state = self._cell.state
         return due(state, max(self._cell.edge.clock.now_ms(), state.at_ms)).snapshot
 
-    async def _submit(self, *commands: AnyCommand) -> tuple[RecordedEvent, ...]:
+    async def _submit(self, *commands: AnyCommand, moved: int | None = None) -> tuple[RecordedEvent, ...]:
         self._moves += 1
         try:
-            events = await self._cell.submit(*commands, lease=self._lease)
+            events = await self._cell.submit(*commands, lease=self._lease, moved=moved)
         finally:
             self._moves -= 1
         if events:

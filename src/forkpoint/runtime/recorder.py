@@ -34,16 +34,7 @@ from forkpoint.runtime.edges import Equipment
 from forkpoint.timetravel.asked import Asked, Record, says, says_model
 from forkpoint.values import to_json
 
-QUIET_S = 0.05
-"""How long nothing may have been asked before a function that waits for decisions is taken to wait for nothing else."""
-
-DIVERGED_S = 1.0
-"""The same before what it asked for is held against what is on record and was not asked for."""
-
-ERROR_CHARS = 2000
-
-
-Request = Callable[[Ask, Body], Awaitable[int | None]]
+Request = Callable[[Wanted], Awaitable[int | None]]
 
 
 class Recorder:
@@ -240,7 +231,7 @@ class Recorder:
     async def _requested(self, wanted: Wanted) -> int:
         while True:
             self._check_open(wanted.says)
-            effect = await self._request(await wanted.command(), wanted.body)
+            effect = await self._request(wanted)
             if effect is not None:
                 return effect
             await self._hold()

@@ -29,7 +29,8 @@ from forkpoint.messages import Text
 from forkpoint.runtime.arguments import one_of
 from forkpoint.runtime.cell import Cell, Edge
 from forkpoint.runtime.forking import fork
-from forkpoint.runtime.function_runs import FunctionPerformer, past_of
+from forkpoint.runtime.function_past import past_of
+from forkpoint.runtime.function_runs import FunctionPerformer
 from forkpoint.runtime.performer import Performer
 from forkpoint.runtime.reading import Reader
 from forkpoint.state import RunState

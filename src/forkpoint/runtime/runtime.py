@@ -28,7 +28,8 @@ from forkpoint.runtime.comparing import compare_runs, compare_table
 from forkpoint.runtime.dispatch import Bench
 from forkpoint.runtime.edges import Equipment, Registry
 from forkpoint.runtime.files import Workspaces, folder_of, workspace_of
-from forkpoint.runtime.function_runs import FunctionPerformer, past_of
+from forkpoint.runtime.function_past import past_of
+from forkpoint.runtime.function_runs import FunctionPerformer
 from forkpoint.runtime.keeping import Pruned, Removed, prune, remove
 from forkpoint.runtime.performer import GRACE_S, Performer
 from forkpoint.runtime.planning import Planner

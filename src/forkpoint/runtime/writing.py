@@ -73,6 +73,16 @@ class Draft:
         self.suspect = False
         self._body: bytes | None = None
 
+    def onwards(self, *, careful: bool) -> "Draft":
+        """A draft that holds all of this one and goes on from it; what is added there is not added here."""
+        on = Draft(
+            run=self.run, state=self.state, after=self.after, digest=self.before, at_ms=self.at_ms, careful=careful
+        )
+        on.digest, on.suspect = self.digest, self.suspect
+        on.recorded, on.lines = [*self.recorded], [*self.lines]
+        on.blobs, on.refs, on.calls = {**self.blobs}, [*self.refs], [*self.calls]
+        return on
+
     def body(self) -> bytes:
         """The lines of its events."""
         if self._body is None:
