@@ -31,10 +31,7 @@ def parsed(arguments: Sequence[str]) -> Asked:
     names = [peer.name for peer in LISTED]
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--peers", type=_names, default=tuple(names), help=f"of {','.join(names)}")
-    parser.add_argument("--steps", type=_counts, default=DEFAULT_STEPS, help="lengths of run: 10,100,1000")
-    parser.add_argument("--durability", type=_durabilities, default=DURABILITIES, help="normal,full")
-    parser.add_argument("--repeat", type=_count, default=3, help="the median of so many is shown (3)")
-    parser.add_argument("--json", action="store_true", help="print the rows as JSON and nothing else")
+    add_common(parser, steps=DEFAULT_STEPS, repeat=3)
     parser.add_argument("--crash", action="store_true", help="kill each peer after a tool's effect, then recover")
     parser.add_argument("--unlimited", action="store_true", help="measure also what takes minutes")
     given = parser.parse_args(arguments)
@@ -49,15 +46,29 @@ def parsed(arguments: Sequence[str]) -> Asked:
     )
 
 
+def add_common(parser: argparse.ArgumentParser, *, steps: tuple[int, ...], repeat: int) -> None:
+    """Add what every benchmark can be asked for; ``steps`` and ``repeat`` are for who does not ask."""
+    told = ",".join(map(str, steps))
+    parser.add_argument("--steps", type=_counts, default=steps, help=f"lengths of run ({told})")
+    parser.add_argument("--durability", type=_durabilities, default=DURABILITIES, help="normal,full")
+    parser.add_argument("--repeat", type=_count, default=repeat, help=f"the median of so many is shown ({repeat})")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON and nothing else")
+
+
 def _names(text: str) -> tuple[str, ...]:
-    return _each_of(text, tuple(peer.name for peer in LISTED))
+    return each_of(text, tuple(peer.name for peer in LISTED))
 
 
 def _durabilities(text: str) -> tuple[str, ...]:
-    return _each_of(text, DURABILITIES)
+    return each_of(text, DURABILITIES)
 
 
-def _each_of(text: str, known: Sequence[str]) -> tuple[str, ...]:
+def each_of(text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Names with commas between them.
+
+    Raises:
+        ArgumentTypeError: one of them is not known.
+    """
     given = tuple(part.strip() for part in text.split(","))
     unknown = [part for part in given if part not in known]
     if unknown:

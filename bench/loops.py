@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from bench.arguments import Asked, parsed
+from bench.arguments import add_common, each_of
 from bench.loops_figures import verdicts
 from bench.loops_listed import FAMILIES, VARIANTS
 from bench.loops_measure import Found, Wanted, measure
@@ -17,14 +17,14 @@ from bench.loops_rows import LoopRow, Rows, added, cheapest, growth, least_added
 from bench.rows import ratio
 from bench.table import Cells, multiple, titled, verdict_cells
 
-DEFAULT_STEPS = "10,100,1000"
+DEFAULT_STEPS = (10, 100, 1_000)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Do what the command line asks for."""
-    families, asked = arguments_in(arguments)
-    variants = [variant for variant in VARIANTS if variant.family in families]
-    wanted = Wanted(variants=variants, steps=asked.steps, durabilities=asked.durabilities, rounds=asked.repeat)
+    asked = parser().parse_args(arguments)
+    variants = [variant for variant in VARIANTS if variant.family in asked.families]
+    wanted = Wanted(variants=variants, steps=asked.steps, durabilities=asked.durability, rounds=asked.repeat)
     found = measure(wanted, _tell)
     if asked.json:
         for note in found.notes:
@@ -32,19 +32,18 @@ def main(arguments: Sequence[str]) -> None:
     print(json.dumps([row.flat() for row in found.rows], indent=1) if asked.json else printed(found))
 
 
-def arguments_in(arguments: Sequence[str]) -> tuple[tuple[str, ...], Asked]:
-    """The families that are asked for, and the rest as `python -m bench` reads it.
+def parser() -> argparse.ArgumentParser:
+    """What `python -m bench.loops` can be asked for: `families`, `steps`, `durability`, `repeat` and `json`."""
+    made = argparse.ArgumentParser(
+        prog="python -m bench.loops", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--families", type=_families, default=FAMILIES, help=f"of {','.join(FAMILIES)}")
+    add_common(made, steps=DEFAULT_STEPS, repeat=5)
+    return made
 
-    Raises:
-        SystemExit: an argument is not understood; argparse has said so on standard error.
-    """
-    own = argparse.ArgumentParser(prog="python -m bench.loops", description=__doc__, add_help=False)
-    own.add_argument("--families", default=",".join(FAMILIES), help=f"of {','.join(FAMILIES)}")
-    given, rest = own.parse_known_args(arguments)
-    families = tuple(given.families.split(","))
-    if unknown := sorted({*families} - {*FAMILIES}):
-        own.error(f"argument --families: {', '.join(unknown)}: not one of {', '.join(FAMILIES)}")
-    return families, parsed(["--steps", DEFAULT_STEPS, "--repeat", "5", *rest])
+
+def _families(text: str) -> tuple[str, ...]:
+    return each_of(text, FAMILIES)
 
 
 def printed(found: Found) -> str:

@@ -1,7 +1,7 @@
 """The benchmark of other people's loops: its pure parts, and each loop at a tiny size. It times nothing."""
 
 import pytest
-from bench.loops import arguments_in, printed
+from bench.loops import parser, printed
 from bench.loops_child import WARM_STEPS, kept_bytes, performed
 from bench.loops_clock import WINDOW, Clock, Stretch
 from bench.loops_figures import FIGURES, verdicts
@@ -195,11 +195,25 @@ def test_the_table_shows_what_is_added_and_what_was_not_reached():
 
 
 def test_the_command_line_chooses_families_and_the_rest_as_the_other_benchmark_does(capsys):
-    families, asked = arguments_in([])
-    assert families == FAMILIES
-    assert (asked.steps, asked.durabilities, asked.repeat) == ((10, 100, 1_000), ("normal", "full"), 5)
-    families, asked = arguments_in(["--families", "langgraph", "--steps", "7", "--repeat", "2", "--durability", "full"])
-    assert (families, asked.steps, asked.repeat, asked.durabilities) == (("langgraph",), (7,), 2, ("full",))
+    asked = parser().parse_args([])
+    assert (asked.families, asked.steps, asked.durability, asked.repeat) == (
+        FAMILIES,
+        (10, 100, 1_000),
+        ("normal", "full"),
+        5,
+    )
+    given = ["--families", "langgraph", "--steps", "7", "--repeat", "2", "--durability", "full"]
+    asked = parser().parse_args(given)
+    assert (asked.families, asked.steps, asked.repeat, asked.durability) == (("langgraph",), (7,), 2, ("full",))
     with pytest.raises(SystemExit):
-        arguments_in(["--families", "nobody"])
+        parser().parse_args(["--families", "nobody"])
     assert "nobody" in capsys.readouterr().err
+
+
+def test_its_help_is_its_own(capsys):
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--help"])
+    said = capsys.readouterr().out
+    assert "bench.loops" in said
+    assert "--families" in said
+    assert "--peers" not in said
