@@ -16,7 +16,7 @@ import forkpoint as fp
 import forkpoint.adapters.pydantic_ai_heard as heard_module
 from forkpoint.adapters.pydantic_ai import Forkpoint
 from forkpoint.adapters.pydantic_ai_heard import Heard
-from forkpoint.adapters.pydantic_ai_messages import MARK, rest_of, to_ours, to_response
+from forkpoint.adapters.pydantic_ai_messages import MARK, dumped_of, rest_of, to_ours, to_response
 from forkpoint.messages import Message, ResponsePart, Text
 
 
@@ -99,6 +99,24 @@ def test_a_part_that_was_changed_in_place_is_converted_again() -> None:
     assert [one is other for one, other in zip(first, again, strict=True)] == [False, True, False, False, True]
 
 
+def test_parts_that_were_put_in_taken_out_or_exchanged_in_place_are_seen() -> None:
+    heard, told = Heard(), talk(3)
+    heard.messages(told)
+    told[2].parts[0] = theirs.ToolReturnPart("look", "another", tool_call_id="c0")
+    told[4].parts.append(theirs.UserPromptPart("and"))
+    told[5].parts.insert(0, theirs.TextPart("so"))
+    del told[6].parts[:]
+    assert heard.messages(told) == Heard().messages(told)
+
+
+def test_conversations_side_by_side_are_each_remembered(converted: Counter[str]) -> None:
+    heard, talks = Heard(), [talk(5) for _ in range(4)]
+    for upto in range(1, 12, 2):
+        for told in talks:
+            heard.messages(told[:upto])
+    assert converted == {"parts": 4 * 6, "responses": 4 * 5}
+
+
 def test_a_field_of_a_whole_response_that_was_changed_in_place_is_seen() -> None:
     heard, told = Heard(), talk(1)
     heard.messages(told)
@@ -167,12 +185,12 @@ def test_a_response_comes_back_whole_from_its_message_and_the_rest() -> None:
         state="suspended",
         metadata={"a": [1]},
     )
-    assert to_response(to_ours(said), rest_of(said)) == said
+    assert to_response(to_ours(said), rest_of(dumped_of(said))) == said
 
 
 def test_a_response_without_parts_comes_back_whole_too() -> None:
     said = theirs.ModelResponse(parts=[], model_name="m", provider_details={"a": 1}, finish_reason=None)
-    assert to_response(to_ours(said), rest_of(said)) == said
+    assert to_response(to_ours(said), rest_of(dumped_of(said))) == said
 
 
 def test_a_message_that_somebody_wrote_is_a_response_of_its_own() -> None:

@@ -43,7 +43,7 @@ except ImportError as error:
 from forkpoint.adapters.pydantic_ai_asking import Asking, told_live
 from forkpoint.adapters.pydantic_ai_backend import Backend
 from forkpoint.adapters.pydantic_ai_calls import RecordedToolset, is_performing, this_call
-from forkpoint.adapters.pydantic_ai_declared import declared
+from forkpoint.adapters.pydantic_ai_declared import Tools, declared
 from forkpoint.adapters.pydantic_ai_deferred import settled
 from forkpoint.agents.tool import Approval, Probe
 from forkpoint.runtime.recorder import Recorder, current
@@ -106,6 +106,7 @@ class Forkpoint(BaseDurabilityCapability[Any]):  # type: ignore[misc]  # the fra
             external=external,
             inline=inline,
         )
+        self._tools = Tools(self._said)
         self._askings: WeakKeyDictionary[Recorder, Asking] = WeakKeyDictionary()
         self._runs: WeakKeyDictionary[Recorder, int] = WeakKeyDictionary()
 
@@ -114,7 +115,7 @@ class Forkpoint(BaseDurabilityCapability[Any]):  # type: ignore[misc]  # the fra
         named = copy(self)
         # Pydantic AI wants a name for what it stores by name; an effect is known by what it asks.
         named.name = self.name or agent.name or "agent"
-        named._askings, named._runs = WeakKeyDictionary(), WeakKeyDictionary()
+        named._askings, named._runs, named._tools = WeakKeyDictionary(), WeakKeyDictionary(), Tools(self._said)
         return super(Forkpoint, named).for_agent(agent)
 
     @property
@@ -130,7 +131,7 @@ class Forkpoint(BaseDurabilityCapability[Any]):  # type: ignore[misc]  # the fra
         """All tools of a run, each call an effect while a function is recorded."""
         inner = super().get_wrapper_toolset(toolset)
         guard = self._tool_run_context_scope
-        return RecordedToolset(toolset if inner is None else inner, whose=self, said=self._said, guard=guard)
+        return RecordedToolset(toolset if inner is None else inner, whose=self, tools=self._tools, guard=guard)
 
     async def handle_deferred_tool_calls(self, ctx: Any, *, requests: Any) -> Any:
         """What becomes of calls that Pydantic AI defers, where a declaration says that Forkpoint is to ask."""

@@ -1,9 +1,11 @@
 """Every request of a Pydantic AI agent to a model as an effect, and the response made of its record."""
 
+import copy
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -18,7 +20,7 @@ from forkpoint.adapters.provider_errors import translated
 from forkpoint.adapters.pydantic_ai_declared import Declared, record_of
 from forkpoint.adapters.pydantic_ai_failures import raised
 from forkpoint.adapters.pydantic_ai_heard import Heard
-from forkpoint.adapters.pydantic_ai_messages import MARK, rest_of, to_ours, to_response
+from forkpoint.adapters.pydantic_ai_messages import MARK, dumped_of, rest_of, to_ours, to_response
 from forkpoint.adapters.pydantic_ai_usage import cost_of, is_cut, piece_of, usage_of
 from forkpoint.definition import ToolRecord
 from forkpoint.effects import ATTEMPTS
@@ -31,6 +33,7 @@ _TRANSPORT = ("timeout", "request_timeout", "first_event_timeout", "extra_header
 """Settings that say how to reach a provider, not what to ask; they may hold keys and are not recorded."""
 
 _ELSEWHERE = {"function_tools", "output_tools", "instruction_parts"}
+_beside = attrgetter(*[name for name in ModelRequestParameters.__dataclass_fields__ if name not in _ELSEWHERE])
 _TELLING: ContextVar[Callable[[ModelProgress], None] | None] = ContextVar("forkpoint_pydantic_ai_telling", default=None)
 
 Handle = Callable[[Any], Awaitable[Any]]
@@ -44,6 +47,7 @@ class Asking:
         self.heard = Heard()
         self._said = said
         self._records: tuple[list[Any], list[Any], tuple[ToolRecord, ...]] = ([], [], ())
+        self._shape: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
 
     async def ask(
         self, recorder: Recorder, params: Any, handle: Handle, *, model: str, agent: str, streams: bool
@@ -52,7 +56,7 @@ class Asking:
         request = self._request(params, model)
 
         async def perform(changed: ModelRequest, progress: Callable[[ModelProgress], None]) -> ModelResponse:
-            told = params if changed == request else substituted(params, request, changed)
+            told = params if changed is request or changed == request else substituted(params, request, changed)
             settings = {**(told.model_settings or {}), "max_retries": 0}
             with durable_exec.durable_unit_scope(), _telling(progress):
                 return await _responded(handle(replace(told, model_settings=settings)), changed.model, told, streams)
@@ -83,7 +87,7 @@ class Asking:
             instructions=_instructions(params),
             messages=self.heard.messages(params.messages),
             tools=self._tools(params.model_request_parameters),
-            settings=_settings(params),
+            settings=self._settings(params),
         )
 
     def _tools(self, parameters: Any) -> tuple[ToolRecord, ...]:
@@ -93,6 +97,27 @@ class Asking:
             records = tuple([record_of(one, self._said) for one in (*functions, *outputs)])
             self._records = (functions, outputs, records)
         return records
+
+    def _settings(self, params: Any) -> dict[str, Any]:
+        plain: dict[str, Any] = {}
+        if params.model_settings:
+            given = {name: one for name, one in params.model_settings.items() if name not in _TRANSPORT}
+            plain = to_jsonable_python(given, fallback=lambda value: type(value).__name__)
+        shape = self._shape_of(params.model_request_parameters)
+        return {**plain, MARK: shape} if shape else plain
+
+    def _shape_of(self, parameters: Any) -> dict[str, Any]:
+        """What the parameters of a request say beside its tools and instructions, where it is not the usual."""
+        held = _beside(parameters)
+        found = self._shape[1]
+        if self._shape[0] != held:
+            dumped = _PARAMETERS.dump_python(parameters, mode="json", exclude=_ELSEWHERE, exclude_defaults=True)
+            found = {
+                name: sorted(one) if isinstance(getattr(parameters, name), set) else one for name, one in dumped.items()
+            }
+            with suppress(Exception):  # what cannot be copied cannot be compared later; it is told anew each time
+                self._shape = (copy.deepcopy(held), found)
+        return found
 
 
 async def _responded(asking: Awaitable[Any], model: str, params: Any, streams: bool) -> ModelResponse:
@@ -111,7 +136,8 @@ async def _responded(asking: Awaitable[Any], model: str, params: Any, streams: b
 
 def answered(response: Any) -> ModelResponse:
     """A response of Pydantic AI's as it is recorded."""
-    message, rest = to_ours(response), rest_of(response)
+    dumped = dumped_of(response)
+    message, rest = to_ours(response, dumped), rest_of(dumped)
     return ModelResponse(message=message, usage=usage_of(response.usage), cost=cost_of(response), rest=rest)
 
 
@@ -153,15 +179,6 @@ def _instructions(params: Any) -> str:
         return theirs.InstructionPart.join(parts) or ""
     asked = [one for one in params.messages if isinstance(one, theirs.ModelRequest)]
     return (asked[-1].instructions or "") if asked else ""
-
-
-def _settings(params: Any) -> dict[str, Any]:
-    given = {name: one for name, one in (params.model_settings or {}).items() if name not in _TRANSPORT}
-    parameters = params.model_request_parameters
-    shape = _PARAMETERS.dump_python(parameters, mode="json", exclude=_ELSEWHERE, exclude_defaults=True)
-    shape = {name: sorted(one) if isinstance(getattr(parameters, name), set) else one for name, one in shape.items()}
-    plain: dict[str, Any] = to_jsonable_python(given, fallback=lambda value: type(value).__name__)
-    return {**plain, MARK: shape} if shape else plain
 
 
 def substituted(params: Any, asked: ModelRequest, changed: ModelRequest) -> Any:

@@ -17,7 +17,7 @@ from pydantic_ai.toolsets import WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from forkpoint._canon import canonical
-from forkpoint.adapters.pydantic_ai_declared import Declared, tool_of
+from forkpoint.adapters.pydantic_ai_declared import Tools
 from forkpoint.adapters.pydantic_ai_results import came_of, loaded, stored
 from forkpoint.agents.function import Step, step
 from forkpoint.agents.tool import ToolContext
@@ -61,7 +61,7 @@ class RecordedToolset(WrapperToolset[Any]):  # type: ignore[misc]  # the framewo
     """All tools of an agent's run, each call an effect."""
 
     whose: Any
-    said: Declared
+    tools: Tools
     guard: Guard
 
     async def get_tools(self, ctx: Any) -> dict[str, Any]:
@@ -94,12 +94,12 @@ class RecordedToolset(WrapperToolset[Any]):  # type: ignore[misc]  # the framewo
     async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
         """The recorded outcome of the call."""
         recorder = current()
-        options = self.said.options(name, tool.tool_def.metadata)
-        if recorder is None or options.get("inline"):
+        if recorder is None:
             return await super().call_tool(name, tool_args, ctx, tool)
-        timeout_s = options.get("timeout_s", _timeout_s(tool))
-        arguments = _plain(tool_args)
-        wanted = tool_of(replace(tool.tool_def, name=name), self.said, timeout_s=timeout_s)
+        known = self.tools.of(name, tool.tool_def, _timeout_s(tool))
+        wanted, arguments = known.tool, _plain(tool_args)
+        if wanted is None:
+            return await super().call_tool(name, tool_args, ctx, tool)
 
         async def perform(call: ToolContext, values: dict[str, Any]) -> Any:
             with performing(self.whose, call), self.guard(ctx) as guarded:
@@ -112,7 +112,7 @@ class RecordedToolset(WrapperToolset[Any]):  # type: ignore[misc]  # the framewo
             return recorder.tool(wanted, arguments, perform=perform, call=ctx.tool_call_id or "")
 
         answer = await recorder.waited(asked, name, is_async=True)
-        return came_of(answer, timeout_s=timeout_s)
+        return came_of(answer, timeout_s=known.timeout_s)
 
     async def _call(self, name: str, arguments: dict[str, Any], ctx: Any, tool: Any) -> Any:
         return await super().call_tool(name, arguments, ctx, _untimed(tool))

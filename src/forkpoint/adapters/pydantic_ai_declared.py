@@ -1,9 +1,12 @@
 """What the user of a Pydantic AI agent says about its tools, and the Forkpoint tools that follow from it."""
 
+import copy
 from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from forkpoint.agents.tool import Approval, Probe, Tool, tool
 from forkpoint.definition import ToolRecord
@@ -84,6 +87,45 @@ def tool_of(definition: Any, said: Declared, *, timeout_s: float | None = None) 
         parameters=schema if schema.get("type") == "object" else {**schema, "type": "object"},
         **options,
     )(_elsewhere)
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """A tool of Pydantic AI's as it was declared: what is said of it, and the Forkpoint tool for it, if it is one."""
+
+    definition: tuple[Any, ...]
+    options: dict[str, Any]
+    timeout_s: float | None
+    tool: Tool[..., Any] | None
+
+
+class Tools:
+    """The tools of one agent, each made anew only where Pydantic AI defines it otherwise than before."""
+
+    def __init__(self, said: Declared) -> None:
+        self._said = said
+        self._known: dict[str, Known] = {}
+
+    def of(self, name: str, definition: Any, timeout_s: float | None) -> Known:
+        """The tool that the model knows as ``name``; ``timeout_s`` is its limit unless another is declared.
+
+        Raises ``tool.bad-definition``.
+        """
+        asked = (definition.description, definition.parameters_json_schema, definition.metadata, timeout_s)
+        known = self._known.get(name)
+        if known is None or known.definition != asked:
+            known = self._made(name, definition, asked)
+        return known
+
+    def _made(self, name: str, definition: Any, asked: tuple[Any, ...]) -> Known:
+        options = self._said.options(name, definition.metadata)
+        limit = options.get("timeout_s", asked[-1])
+        made = None
+        if not options.get("inline"):
+            made = tool_of(replace(definition, name=name), self._said, timeout_s=limit)
+        known = Known(definition=asked, options=options, timeout_s=limit, tool=made)
+        with suppress(Exception):  # what cannot be copied cannot be compared later; it is made for each call
+            self._known[name] = structs.replace(known, definition=copy.deepcopy(asked))
+        return known
 
 
 def record_of(definition: Any, said: Declared) -> ToolRecord:

@@ -1,9 +1,9 @@
 """What Pydantic AI is about to show a model, as Forkpoint's messages: each part converted once a run.
 
-Pydantic AI builds its requests anew at every step, around the very same part objects, so parts are what is remembered,
-each with a copy of what it was: one that was changed in place since (by a history processor, or by Pydantic AI, which
-renders dynamic system prompts again) is converted again. Comparing costs no encoding and no digest: what is equal is
-mostly the very same text.
+Pydantic AI shows the same messages again at every step, with new ones at the end. What it shows again is the very same
+objects, so objects are what is remembered, each with a copy of what it held: one that was changed in place since (by a
+history processor, or by Pydantic AI, which renders dynamic system prompts again) is converted again. Whether anything
+changed is seen by comparing whole lists, where what is the same object costs next to nothing.
 
 Left out is what a model is not shown and no replay repeats: times, run ids, metadata of results.
 """
@@ -11,6 +11,8 @@ Left out is what a model is not shown and no replay repeats: times, run ids, met
 import base64
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from pydantic_ai import messages as theirs
@@ -22,53 +24,122 @@ T = TypeVar("T")
 
 _VOLATILE = ("timestamp", "metadata", "content_file_digests", "tool_call_id")
 _MODALITIES = {"image-url": "image", "audio-url": "audio", "video-url": "video", "document-url": "file"}
+_CONVERSATIONS = 16
+
+# An older release does not have them all.
+_OF_RESPONSE = [name for name in (*OF_MESSAGE, "finish_reason") if name in theirs.ModelResponse.__dataclass_fields__]
+_parts = attrgetter("parts")
+_said = attrgetter(*_OF_RESPONSE)
 
 
 class Heard:
     """The messages of one recorded function, each part of them converted once."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, tuple[Any, Any, Any]] = {}
+        self._known: dict[Any, tuple[list[Any], Any, Any]] = {}
+        self._conversations: dict[int, _Conversation] = {}
 
     def messages(self, told: Sequence[Any]) -> list[Message]:
         """Forkpoint's messages for Pydantic AI's: the same object for what is the same as before."""
-        made: list[Message] = []
-        for one in told:
-            if isinstance(one, theirs.ModelResponse):
-                made.append(self._once(_key(one), _compared(one), lambda one=one: to_ours(one)))  # type: ignore[misc]
-                continue
-            for part in one.parts:
-                made += self._once(id(part), part, lambda part=part: tuple(asked(part)))  # type: ignore[misc]
-        return made
+        first = id(told[0]) if told else 0
+        known = self._conversations.pop(first, None)
+        if known is None or not known.begins(told):
+            known = _Conversation()
+        for one in told[len(known.messages) :]:
+            known.add(one, self._made(one))
+        if not known.unsure:
+            self._conversations[first] = known
+            while len(self._conversations) > _CONVERSATIONS:
+                del self._conversations[next(iter(self._conversations))]
+        return list(known.made)
 
     def is_said(self, response: Any, message: Message) -> None:
         """Remember that ``response`` is ``message``, which is on record."""
-        self._keep(_key(response), _compared(response), message)
+        self._keep(*_response(response), message)
 
-    def _once(self, key: Any, held: Any, convert: Callable[[], T]) -> T:
+    def _made(self, message: Any) -> list[Message]:
+        if isinstance(message, theirs.ModelResponse):
+            return [self._once(*_response(message), lambda: to_ours(message))]
+        made: list[Message] = []
+        for part in message.parts:
+            made += self._once((id(part),), [part], None, lambda part=part: tuple(asked(part)))  # type: ignore[misc]
+        return made
+
+    def _once(self, key: Any, objects: list[Any], whole: Any, convert: Callable[[], T]) -> T:
         known = self._known.get(key)
-        if known is not None and known[1] == held:
+        if known is not None and known[1] == (list(map(vars, objects)), whole):
             found: T = known[2]
             return found
         made = convert()
-        self._keep(key, held, made)
+        if known is not None and known[2] == made:
+            made = known[2]
+        self._keep(key, objects, whole, made)
         return made
 
-    def _keep(self, key: Any, held: Any, made: Any) -> None:
-        # ``held`` keeps the objects whose ids make the key, so that no other object can have them.
+    def _keep(self, key: Any, objects: list[Any], whole: Any, made: Any) -> None:
         try:
-            self._known[key] = (held, copy.deepcopy(held), made)
+            # The objects are kept as well, so that no other object can have their ids.
+            self._known[key] = (objects, (list(map(_copied, objects)), copy.deepcopy(whole)), made)
         except Exception:  # what cannot be copied cannot be compared later; it is converted every time
             self._known.pop(key, None)
 
 
-def _key(response: Any) -> Any:
-    return tuple([id(part) for part in response.parts]) or ("", id(response))
+class _Conversation:
+    """Messages as they were told last, and what was made of them.
+
+    ``unsure`` says that it cannot be seen whether one of them has changed since.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self.made: list[Message] = []
+        self.unsure = False
+        self._ids: list[int] = []
+        self._held: list[list[Any]] = []
+        self._parts: list[Any] = []
+        self._copies: list[dict[str, Any]] = []
+        self._responses: list[Any] = []
+        self._wholes: list[Any] = []
+
+    def begins(self, told: Sequence[Any]) -> bool:
+        """Whether ``told`` begins with these messages, each as it was."""
+        head = told[: len(self.messages)]
+        return (
+            list(map(id, head)) == self._ids
+            and list(map(_parts, head)) == self._held
+            and list(map(vars, self._parts)) == self._copies
+            and list(map(_said, self._responses)) == self._wholes
+        )
+
+    def add(self, message: Any, made: Sequence[Message]) -> None:
+        """``message`` comes next, and ``made`` was made of it."""
+        self.messages.append(message)
+        self.made += made
+        self._ids.append(id(message))
+        self._held.append(list(message.parts))
+        self._parts += message.parts
+        try:
+            self._copies += map(_copied, message.parts)
+            if isinstance(message, theirs.ModelResponse):
+                self._wholes.append(copy.deepcopy(_said(message)))
+                self._responses.append(message)
+        except Exception:  # what cannot be copied cannot be compared later
+            self.unsure = True
 
 
-def _compared(response: Any) -> tuple[Any, ...]:
-    parts = list(response.parts) or [response]
-    return (parts, *[getattr(response, name, None) for name in (*OF_MESSAGE, "finish_reason")])
+FIXED = (str, int, float, bool, bytes, datetime, type(None))
+"""Kinds of value that nobody can change in place."""
+
+
+def _copied(part: Any) -> dict[str, Any]:
+    """What ``part`` holds, so that no change to it can be missed."""
+    return {name: value if isinstance(value, FIXED) else copy.deepcopy(value) for name, value in vars(part).items()}
+
+
+def _response(response: Any) -> tuple[Any, list[Any], Any]:
+    """What a response is known by: the objects that it is made of, and what it says beside them."""
+    parts = list(response.parts)
+    return tuple(map(id, parts)) or ("", id(response)), parts or [response], _said(response)
 
 
 def asked(part: Any) -> Iterator[Message]:
@@ -88,7 +159,7 @@ def asked(part: Any) -> Iterator[Message]:
 
 
 def _returned(part: Any) -> Message:
-    content = _dumped(part)["content"]
+    content = part.content if type(part.content) is str else _dumped(part)["content"]
     outcome = getattr(part, "outcome", "success")
     if outcome == "success":
         return answer(part.tool_call_id, content)

@@ -59,9 +59,15 @@ def to_theirs(messages: Sequence[Message], instructions: str, *, provider: str) 
     return told
 
 
-def to_ours(response: Any) -> Message:
-    """The message that a Pydantic AI ``ModelResponse`` says."""
-    dumped = theirs.ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+def dumped_of(response: Any) -> dict[str, Any]:
+    """A Pydantic AI ``ModelResponse`` as plain data, by its own rules."""
+    dumped: dict[str, Any] = theirs.ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
+    return dumped
+
+
+def to_ours(response: Any, dumped: dict[str, Any] | None = None) -> Message:
+    """The message that a Pydantic AI ``ModelResponse`` says; ``dumped`` is the same as plain data, if that is known."""
+    dumped = dumped_of(response) if dumped is None else dumped
     parts = [_part(held, told) for held, told in zip(response.parts, dumped["parts"], strict=True)]
     whole = {name: dumped[name] for name in OF_MESSAGE if dumped.get(name)}
     if parts and whole:
@@ -77,10 +83,9 @@ def to_response(message: Message, rest: Any = None) -> Any:
     return _response(message, rest if isinstance(rest, dict) else {})
 
 
-def rest_of(response: Any) -> dict[str, Any]:
-    """What ``to_ours`` leaves out of a Pydantic AI ``ModelResponse``, as JSON: its usage, its time, its state."""
-    dumped = theirs.ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
-    elsewhere = ("parts", "kind", *(OF_MESSAGE if response.parts else ()))
+def rest_of(dumped: dict[str, Any]) -> dict[str, Any]:
+    """What ``to_ours`` leaves out of a Pydantic AI ``ModelResponse`` as plain data: its usage, its time, its state."""
+    elsewhere = ("parts", "kind", *(OF_MESSAGE if dumped["parts"] else ()))
     rest = {name: value for name, value in dumped.items() if name not in elsewhere and value not in (None, {}, [])}
     used = {name: value for name, value in dumped["usage"].items() if value}
     return {**rest, "usage": used, "finish_reason": dumped.get("finish_reason")}

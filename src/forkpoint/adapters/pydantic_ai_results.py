@@ -89,7 +89,12 @@ def _marked(kind: str, **more: Any) -> dict[str, Any]:
     return {MARK: {"kind": kind, **to_jsonable_python(more, fallback=str)}}
 
 
+_PLAIN = (str, bool, int, type(None))
+
+
 def _result(result: Any) -> Any:
+    if type(result) in _PLAIN:
+        return result
     if isinstance(result, theirs.ToolReturn):
         return {MARK: {"kind": "tool_return", "result": _RETURN.dump_python(result, mode="json")}}
     request = theirs.ModelRequest(parts=[theirs.ToolReturnPart(tool_name="", content=result, tool_call_id="")])

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from forkpoint._canon import canonical, link, short, value_digest
+from forkpoint._vector import Vector
 from forkpoint.aside import set_aside
 from forkpoint.codec import LARGE_BYTES
 from forkpoint.commands import Ask
@@ -33,7 +34,7 @@ class Said(Struct, kw_only=True, eq=False):
     """
 
     messages: list[Message]
-    chains: list[bytes]
+    chains: Vector[bytes]
     identity: str
     base: "Said | None" = None
     shared: int = 0
@@ -56,11 +57,11 @@ class Conversations:
         """A request and its identity: over everything that the code asks with it."""
         messages = list(request.messages)
         best, shared = self._nearest(messages)
-        chains = best.chains[:shared] if best is not None else []
+        chains: Vector[bytes] = best.chains.first(shared) if best is not None else Vector()
         chain = chains[-1] if chains else bytes(32)
         for message in messages[len(chains) :]:
             chain = link(chain, self._encoded(message))
-            chains.append(chain)
+            chains = chains.append(chain)
         identity = short(link(chain, self._definition(request))[:16])
         return Said(messages=messages, chains=chains, identity=identity, base=best, shared=shared)
 
@@ -177,7 +178,7 @@ def _shared(a: list[Message], b: list[Message]) -> int:
     """How many messages both begin with."""
     least = min(len(a), len(b))
     # Nearly always one goes on from the other, and comparing lists whole looks at no equal object twice.
-    if a[:least] == b[:least]:
+    if (a if len(a) == least else a[:least]) == (b if len(b) == least else b[:least]):
         return least
     return next(place for place in range(least) if a[place] is not b[place] and a[place] != b[place])
 

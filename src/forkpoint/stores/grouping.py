@@ -1,6 +1,7 @@
 """Group commit: additions that arrive in the same turn of the event loop are made durable together.
 
-1. The first to arrive leads. It lets everyone run who is ready to, then writes what has gathered.
+1. The first to arrive leads. It lets everyone run who is ready to, then writes what has gathered. Where one run is
+   performed alone, there is nobody to let run.
 2. Nothing waits while the group is written: it is written on the event loop, between two of its turns.
 3. A member that is cancelled before the group is written is withdrawn. If it led, the next one leads.
 4. A refusal is one member's own. What stops the group from being written is everyone's.
@@ -39,10 +40,11 @@ class _Member(Generic[T]):
 
 
 class Grouping(Generic[T]):
-    """Writes that arrive together, written together."""
+    """Writes that arrive together, written together. ``alone`` says of one that there is nobody to wait for."""
 
-    def __init__(self, begin: Begin, write: "Write[T]") -> None:
+    def __init__(self, begin: Begin, write: "Write[T]", *, alone: Callable[[T], bool] = lambda _: False) -> None:
         self._begin = begin
+        self._alone = alone
         self._write = write
         self._gathering: list[_Member[T]] | None = None
 
@@ -68,7 +70,8 @@ class Grouping(Generic[T]):
     async def _lead(self, member: _Member[T]) -> None:
         since_s = time.monotonic()
         try:
-            await asyncio.sleep(0)
+            if not self._alone(member.item):
+                await asyncio.sleep(0)
             wait_s = self._begin(since_s)
             while wait_s:
                 await asyncio.sleep(wait_s)

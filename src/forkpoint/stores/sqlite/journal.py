@@ -62,12 +62,17 @@ class SqliteJournal:
         self._owners = Owners(self.path.with_name(self.path.name + "-owners"))
         self._change = self._connection.cursor().execute
         self._writer = Writer(self._connection)
-        self._group = Grouping[Append](self._begin, self._write)
+        self._performed: set[str] = set()
+        self._group = Grouping[Append](self._begin, self._write, alone=self._is_alone)
 
     async def append(self, append: Append) -> None:
         """See ``Journal.append``."""
         check_append(append)
         await self._group.add(append)
+
+    def _is_alone(self, append: Append) -> bool:
+        """Whether this is the one run that is performed here: nothing else is about to be added."""
+        return append.lease is not None and len(self._performed) == 1
 
     def _begin(self, since_s: float) -> float:
         self._check_here()
@@ -182,7 +187,9 @@ class SqliteJournal:
             )
             return Lease(run=run, owner=owner, epoch=epoch + 1, until_ms=until_ms)
 
-        return await self._writing(take)
+        lease = await self._writing(take)
+        self._performed.add(run)
+        return lease
 
     def _enter(self, owner: str) -> None:
         self._check_here()
@@ -207,6 +214,7 @@ class SqliteJournal:
         """See ``Journal.release_lease``."""
         text = "UPDATE runs SET owner = NULL, lease_until_ms = 0 WHERE run = ? AND owner = ? AND epoch = ?"
         values = (lease.run, lease.owner, lease.epoch)
+        self._performed.discard(lease.run)
         await self._writing(lambda on: on.execute(text, values).rowcount)
 
     async def version(self) -> int:
