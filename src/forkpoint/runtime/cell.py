@@ -167,9 +167,9 @@ class Cell:
             self._drop()
 
     @property
-    def is_deferring(self) -> bool:
-        """Whether something is believed that is not on record yet."""
-        return self._deferred is not None
+    def deferred_at_ms(self) -> int | None:
+        """When the oldest of what is believed and not on record yet came to be; ``None`` if all is on record."""
+        return None if self._deferred is None else self._deferred.draft.at_ms
 
     def _is_old(self, deferred: Deferred) -> bool:
         """Whether what is deferred is too old to have its time in common with what comes now."""

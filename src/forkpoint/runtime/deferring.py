@@ -7,7 +7,7 @@ from forkpoint.ports import Lease
 from forkpoint.runtime.writing import Draft
 from forkpoint.state import RunState
 
-DEFER_S = 0.005
+DEFER_MS = 5
 """How long what is deferred waits at most for a commit to go with."""
 
 DEFERRED_MS = 20

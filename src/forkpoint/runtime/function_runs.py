@@ -29,7 +29,7 @@ from forkpoint.runtime.asks import Planned, Unwound, Wanted
 from forkpoint.runtime.calls import Control, in_thread
 from forkpoint.runtime.cell import Cell
 from forkpoint.runtime.conversations import Conversations
-from forkpoint.runtime.deferring import DEFER_S, MovedError
+from forkpoint.runtime.deferring import DEFER_MS, MovedError
 from forkpoint.runtime.dispatch import Bench, asked, done, plain_response
 from forkpoint.runtime.function_past import Past, ended_after
 from forkpoint.runtime.performer import GRACE_S, Performer
@@ -253,11 +253,20 @@ class FunctionPerformer(Performer):
         finally:
             self._moves -= 1
         if self._flush is None:
-            self._flush = self._cell.edge.clock.call_later(DEFER_S, self._flush_deferred)
+            self._flush_in(DEFER_MS)
+
+    def _flush_in(self, ms: int) -> None:
+        self._flush = self._cell.edge.clock.call_later(ms / 1000, self._flush_deferred)
 
     def _flush_deferred(self) -> None:
-        self._flush = None
-        if self._cell.is_deferring:
+        """Put on record what has waited its time; what was deferred since has the rest of its own."""
+        self._flush, since_ms = None, self._cell.deferred_at_ms
+        if since_ms is None:
+            return
+        left_ms = since_ms + DEFER_MS - self._cell.edge.clock.now_ms()
+        if left_ms > 0:
+            self._flush_in(left_ms)
+        else:
             self._keep(asyncio.get_running_loop().create_task(self._cell.flush()))
 
     async def _edited(self, opened: Open) -> Any:
