@@ -64,13 +64,22 @@ def stand_aside(words: Iterable[Holder]) -> bool:
 def refs(word: Any) -> dict[str, Ref]:
     """Every blob that ``word`` refers to, by digest."""
     found: dict[str, Ref] = {}
-
-    def note(held: Holder) -> Holder:
-        found.update({ref.digest: ref for ref in (held.aside or {}).values()})
-        return held
-
-    _rebuild(word, note)
+    _note(word, found)
     return found
+
+
+def _note(value: Any, found: dict[str, Ref]) -> None:
+    if isinstance(value, tuple):
+        for item in value:
+            if isinstance(item, Struct | tuple):
+                _note(item, found)
+        return
+    for name in value.__struct_fields__:
+        held = getattr(value, name)
+        if isinstance(held, Struct | tuple):
+            _note(held, found)
+    if isinstance(value, Holder) and value.aside:
+        found.update({ref.digest: ref for ref in value.aside.values()})
 
 
 def _load(blob: Callable[[str], bytes], digest: str) -> bytes:

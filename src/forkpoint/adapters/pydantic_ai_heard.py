@@ -79,7 +79,7 @@ class Heard:
     def _keep(self, key: Any, objects: list[Any], whole: Any, made: Any) -> None:
         try:
             # The objects are kept as well, so that no other object can have their ids.
-            self._known[key] = (objects, (list(map(_copied, objects)), copy.deepcopy(whole)), made)
+            self._known[key] = (objects, (list(map(_copied, objects)), _apart(whole)), made)
         except Exception:  # what cannot be copied cannot be compared later; it is converted every time
             self._known.pop(key, None)
 
@@ -121,7 +121,7 @@ class _Conversation:
         try:
             self._copies += map(_copied, message.parts)
             if isinstance(message, theirs.ModelResponse):
-                self._wholes.append(copy.deepcopy(_said(message)))
+                self._wholes.append(_apart(_said(message)))
                 self._responses.append(message)
         except Exception:  # what cannot be copied cannot be compared later
             self.unsure = True
@@ -134,6 +134,13 @@ FIXED = (str, int, float, bool, bytes, datetime, type(None))
 def _copied(part: Any) -> dict[str, Any]:
     """What ``part`` holds, so that no change to it can be missed."""
     return {name: value if isinstance(value, FIXED) else copy.deepcopy(value) for name, value in vars(part).items()}
+
+
+def _apart(values: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    """The same of several values."""
+    if values is None:
+        return None
+    return tuple([value if isinstance(value, FIXED) else copy.deepcopy(value) for value in values])
 
 
 def _response(response: Any) -> tuple[Any, list[Any], Any]:
