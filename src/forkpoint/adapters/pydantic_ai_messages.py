@@ -86,6 +86,8 @@ def to_response(message: Message, rest: Any = None) -> Any:
 def rest_of(dumped: dict[str, Any]) -> dict[str, Any]:
     """What ``to_ours`` leaves out of a Pydantic AI ``ModelResponse`` as plain data: its usage, its time, its state."""
     elsewhere = ("parts", "kind", *(OF_MESSAGE if dumped["parts"] else ()))
+    # What every answer that is whole says need not be said.
+    elsewhere = (*elsewhere, "state") if dumped.get("state") == "complete" else elsewhere
     rest = {name: value for name, value in dumped.items() if name not in elsewhere and value not in (None, {}, [])}
     used = {name: value for name, value in dumped["usage"].items() if value}
     return {**rest, "usage": used, "finish_reason": dumped.get("finish_reason")}
