@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -486,3 +486,36 @@ def test_what_is_changed_in_place_is_seen_when_the_graph_rests_at_the_latest() -
         notes.append({"text": "one more"})
         assert put(3, **{"branch:to:n": None})[1:] == notes[1:]
         assert put(4) == notes
+
+
+class Watched(AIMessage):
+    """A message that says when it is written."""
+
+    written: ClassVar[list[str]] = []
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        self.written.append(str(self.id))
+        return super().model_dump(**options)
+
+
+def test_a_message_that_is_shown_again_is_not_written_again_unless_it_was_changed_in_place() -> None:
+    written = Watched.written
+    with ForkpointSaver("memory:", allow=[Watched]) as saver:
+        parent, said = at("t", checkpoint_ns=""), [Watched(f"words, many words, {n}" * 9, id=str(n)) for n in range(20)]
+
+        def put(version: int) -> list[str]:
+            checkpoint, metadata = stored(list(said))
+            checkpoint["channel_values"] |= {"branch:to:n": None}
+            checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], version)
+            written.clear()
+            saver.put(parent, checkpoint, metadata, {"ch": version})
+            return list(written)
+
+        assert put(1) == [str(number) for number in range(20)]
+        said.append(Watched("the next words, many words" * 9, id="20"))
+        assert put(2) == ["20"]
+        said[10].content = "other words, many words" * 9
+        said[15].additional_kwargs["more"] = "words"
+        said[18] = Watched("exchanged, with many words" * 9, id="18")
+        assert put(3) == ["10", "15", "18"]
+        assert put(4) == []

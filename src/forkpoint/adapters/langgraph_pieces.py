@@ -15,13 +15,12 @@ that grows costs what it grows by, wherever it stands, and what two branches sha
 
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-Place: TypeAlias = tuple[int, int]
-"""An event and which of its nodes. Event 0 is the one that is being made."""
+from forkpoint.adapters.langgraph_seen import Place, Seen
 
 _encode = msgspec.json.Encoder().encode
 _WHOLE = ("$ext", "$typed", "$bytes", "$float")
@@ -50,7 +49,7 @@ class Pieces:
     ``bodies`` is what they hold. Equal values are found ``by_mark``, a digest of what a node means; lists by that of
     any beginning of theirs, in ``stretches``; and ``by_bytes``, a digest of what the serializer wrote. ``packed`` and
     ``plain`` hold nodes as they are made into values quickest: as the serializer wrote them, and as JSON. ``recent``
-    has the long lists of channels.
+    has the long lists of channels, ``seen`` the messages that were told last.
     """
 
     def __init__(self) -> None:
@@ -61,6 +60,7 @@ class Pieces:
         self.packed: dict[Place, tuple[str, bytes]] = {}
         self.plain: dict[Place, bytes] = {}
         self.recent: dict[tuple[str, str], Recent] = {}
+        self.seen = Seen()
         self._marks: dict[Place, bytes] = {}
         self._rows: dict[Place, Row] = {}
 

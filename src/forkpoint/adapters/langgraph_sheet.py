@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.types import Send
+from msgspec.structs import replace
 
-from forkpoint.adapters.langgraph_pieces import Pieces, Place, Recent, absolute, digest, marked, place_in
+from forkpoint.adapters.langgraph_pieces import Pieces, Recent, absolute, digest, marked, place_in
+from forkpoint.adapters.langgraph_seen import Place, Told, told_as
 from forkpoint.adapters.langgraph_values import Values
 
 SMALL = 64
@@ -42,6 +44,7 @@ class Sheet:
         self._marks: dict[Place, bytes] = {}
         self._chains: dict[Place, list[bytes]] = {}
         self._recent: dict[tuple[str, str], tuple[Recent, int]] = {}
+        self._seen: list[Told] = []
 
     def told(self, value: Any, where: str) -> Any:
         """``value`` as the event tells it. Raises ``langgraph.no-safe-form``, naming it as ``where``."""
@@ -61,11 +64,18 @@ class Sheet:
         before = self._pieces.recent.get(channel)
         same = _same(before.items, value) if before is not None and trusts else 0
         kept = max(0, same - WATCHED)
+        while before is not None and kept < same and self._is_still(before.told[kept], value[kept]):
+            kept += 1
         old = (before.told[:kept], before.chains[:kept]) if before is not None else ([], [])
         told = [*old[0], *(self._item(item) for item in value[kept:])]
         chains = self._chained(told, old[1])
         self._recent[channel] = (Recent(list(value), told, chains), kept)
         return self._long(told, chains)
+
+    def _is_still(self, told: Any, value: Any) -> bool:
+        """Whether ``value`` is a message that has not changed since it was ``told``."""
+        place = self._pieces.seen.place_of(value)
+        return place is not None and told == _ref(place)
 
     def recorded(self, seq: int) -> None:
         """The event is on record as ``seq``: its nodes are known from now on."""
@@ -74,6 +84,8 @@ class Sheet:
             self._pieces.note((seq, index))
         for key, place in self._by_bytes.items():
             self._pieces.by_bytes.setdefault(key, place if place[0] else (seq, place[1]))
+        for told in self._seen:
+            self._pieces.seen.keep(told if told.place[0] else replace(told, place=(seq, told.place[1])))
         for channel, (recent, kept) in self._recent.items():
             recent.told[kept:] = [absolute(one, seq) for one in recent.told[kept:]]
             self._pieces.recent[channel] = recent
@@ -108,8 +120,14 @@ class Sheet:
 
     def _leaf(self, value: Any) -> Any:
         """A value that only the serializer knows."""
+        found = self._pieces.seen.place_of(value)
+        if found is not None:
+            return _ref(found)
         typed = self._values.typed(value, self._where)
-        return self._by_what_is_written(typed, lambda: self._values.told(typed, self._where))
+        told = self._by_what_is_written(typed, lambda: self._values.told(typed, self._where))
+        if _is_ref(told) and (now := told_as(value, place_in(told["$"]))) is not None:
+            self._seen.append(now)
+        return told
 
     def _item(self, value: Any) -> Any:
         """An item of a list. Most of a long one are known: what the serializer writes of them tells, and is quick."""
