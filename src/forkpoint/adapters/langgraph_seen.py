@@ -20,10 +20,11 @@ _FIXED = (str, int, float, bool, bytes, type(None))
 
 
 class Told(Struct, frozen=True):
-    """A message, a copy of what it held when it was told, and the node that it was told as."""
+    """A message, a copy of what it held when it was told and how that looks, and the node that it was told as."""
 
     message: BaseMessage
     held: tuple[Any, ...]
+    looks: str
     place: Place
 
 
@@ -36,7 +37,10 @@ class Seen:
     def place_of(self, value: Any) -> Place | None:
         """The node that ``value`` was told as, if it was and has not changed since."""
         told = self._told.get(id(value))
-        if told is None or told.message is not value or told.held != _held(value):
+        if told is None or told.message is not value or told.held != (held := _held(value)):
+            return None
+        # 1, 1.0 and True are equal, and are not the same.
+        if told.looks != _looks(held):
             return None
         return told.place
 
@@ -53,14 +57,19 @@ def told_as(value: Any, place: Place) -> Told | None:
     if not isinstance(value, BaseMessage):
         return None
     try:
-        fields, extra = _held(value)
-        return Told(value, ({name: _apart(item) for name, item in fields.items()}, _apart(extra)), place)
+        fields, extra = held = _held(value)
+        return Told(value, ({name: _apart(item) for name, item in fields.items()}, _apart(extra)), _looks(held), place)
     except Exception:  # what cannot be copied cannot be compared later; it is written each time
         return None
 
 
 def _held(message: BaseMessage) -> tuple[dict[str, Any], Any]:
     return message.__dict__, message.__pydantic_extra__
+
+
+def _looks(held: tuple[dict[str, Any], Any]) -> str:
+    fields, extra = held
+    return repr([extra, *[item for item in fields.values() if type(item) is not str]])
 
 
 def _apart(value: Any) -> Any:
