@@ -177,3 +177,31 @@ async def test_a_command_is_not_refused_for_the_lease_that_a_performer_lost(stor
             await runtime.record("r", one_step(looking(1), taken_over_and_paused))
         assert await settled(runtime) == []
         assert (await (await runtime.open("r")).state()).paused is not None
+
+
+@live
+async def test_what_the_parent_has_answers_once_also_where_another_process_writes_in_between(store: str) -> None:
+    world, model = World(), model_of(asks(call("charge", cents=5)))
+
+    @fp.tool
+    async def charge(cents: int) -> int:
+        await world.do("charge")
+        return cents
+
+    async with fp.connect(store, clock=FakeClock()) as runtime, fp.connect(store) as other:
+
+        @fp.record(name="paying")
+        async def paying() -> str:
+            said = (await ask(model, [user("go")])).message
+            if await other.edge.journal.row("child") is not None:
+                run = await other.open("child")
+                await run.pause(reason="a look")
+                await run.unpause()
+            part = said.calls[0]
+            came = answer(part.id, await charge(**part.arguments))
+            return (await ask(model, [user("go"), said, came])).message.text
+
+        assert await runtime.record("r", paying) == "done"
+        await (await runtime.open("r")).fork(step=0, effects="recorded", run_id="child")
+        assert await runtime.record("child", paying) == "done"
+    assert world.done == {"charge": 1}

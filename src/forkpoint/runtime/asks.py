@@ -5,11 +5,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from forkpoint.agents.asking import ASKER, failed_as
-from forkpoint.agents.tool import ToolContext
+from forkpoint.agents.function import Step
+from forkpoint.agents.tool import Tool, ToolContext
 from forkpoint.answers import resolved, told
 from forkpoint.commands import Ask
+from forkpoint.effects import StepCall, ToolCall
 from forkpoint.events import Finding
 from forkpoint.messages import Message, ResponsePart
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded
@@ -73,19 +76,6 @@ class Body(Struct, frozen=True, kw_only=True):
     timeout_s: float | None = None
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
-    """An ask before it is known whether it is on record. ``command`` requests it, as things stand by then."""
-
-    identity: str
-    says: str
-    command: Callable[[], Awaitable[Ask]]
-    body: Body
-
-
-class Unwound(BaseException):
-    """Ends a plain function whose run has come to rest. Never recorded, and not for the function to catch."""
-
-
 class Planned(Struct, frozen=True, kw_only=True):
     """What is known about an ask before it is tried: the digest that a person is asked about, or how it ended."""
 
@@ -94,8 +84,41 @@ class Planned(Struct, frozen=True, kw_only=True):
     recorded: tuple[int, Outcome] | None = None
 
 
+class Wanted(Struct, frozen=True, kw_only=True):
+    """An ask before it is known whether it is on record.
+
+    ``plan`` says what is to become of it, and is called once: what it finds in a parent's record is used up by that.
+    ``command`` requests it by that plan, as things stand by then.
+    """
+
+    identity: str
+    says: str
+    plan: Callable[[], Awaitable[Planned]]
+    command: Callable[[Planned], Ask]
+    body: Body
+
+
+class Unwound(BaseException):
+    """Ends a plain function whose run has come to rest. Never recorded, and not for the function to catch."""
+
+
 def where_it_is_quiet() -> contextvars.Context:
     """The context variables of the code that asks, but that nothing is recorded."""
     copied = contextvars.copy_context()
     copied.run(ASKER.set, None)
     return copied
+
+
+def asking(asked: Tool[..., Any] | Step[..., Any], effect: ToolCall | StepCall, planned: Planned) -> Ask:
+    """What requests a call by its plan."""
+    gated = bool(planned.digest)
+    if gated:
+        effect = replace(effect, gated=True)
+    if isinstance(asked, Tool) and isinstance(effect, ToolCall) and (gated or asked.external):
+        effect = replace(effect, fits={"parameters": asked.parameters.schema, "result": asked.result})
+    return Ask(effect=effect, gated=gated, digest=planned.digest, refused=planned.refused, recorded=planned.recorded)
+
+
+async def nothing_to_plan() -> Planned:
+    """The plan of an ask that nobody decides about."""
+    return Planned()

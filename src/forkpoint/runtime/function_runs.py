@@ -147,14 +147,14 @@ class FunctionPerformer(Performer):
     def _advance(self) -> Advance:
         return Advance(by=self._by, ready=frozenset(self.recorder.bodies))
 
-    async def _request(self, wanted: Wanted) -> int | None:
+    async def _request(self, wanted: Wanted, planned: Planned) -> int | None:
         """Put an ask on record and perform it; its effect, or ``None`` where nothing may be asked for now."""
         events: tuple[RecordedEvent, ...] | None = None
         while events is None:
             if self._closing:
                 return None
-            moved = self._cell.moved
-            ask, after = await wanted.command(), self._cell.state.seq
+            moved, after = self._cell.moved, self._cell.state.seq
+            ask = wanted.command(planned)
             advance = Advance(by=self._by, ready=frozenset(self.recorder.bodies), after=after)
             try:
                 events = await self._submit(ask, advance, moved=moved)

@@ -16,8 +16,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
 from forkpoint._canon import canonical, link, short
 from forkpoint.agents.asking import ASKER
 from forkpoint.agents.function import Step
@@ -27,14 +25,14 @@ from forkpoint.effects import ATTEMPTS, StepCall, ToolCall
 from forkpoint.errors import AskOutOfPlace, RecordingEnded, ReplayDiverged
 from forkpoint.outcomes import Cancelled, Failed, Outcome, Succeeded, Unknown
 from forkpoint.ports import ModelProgress, ModelRequest, ModelResponse
-from forkpoint.runtime.asks import Answer, Body, Planned, Unwound, Wanted, where_it_is_quiet
+from forkpoint.runtime.asks import Answer, Body, Planned, Unwound, Wanted, asking, nothing_to_plan, where_it_is_quiet
 from forkpoint.runtime.calls import called, in_thread
 from forkpoint.runtime.conversations import Conversations
 from forkpoint.runtime.edges import Equipment
 from forkpoint.timetravel.asked import Asked, Record, says, says_model
 from forkpoint.values import to_json
 
-Request = Callable[[Wanted], Awaitable[int | None]]
+Request = Callable[[Wanted, Planned], Awaitable[int | None]]
 
 
 class Recorder:
@@ -93,7 +91,7 @@ class Recorder:
         asked = self._conversations.asked(request)
         changed = self._conversations.changed(request, self.overrides)
 
-        async def command() -> Ask:
+        def command(_: Planned) -> Ask:
             return self._conversations.command(changed, asked, agent=agent, attempts=attempts)
 
         def respond(progress: Callable[[ModelProgress], None]) -> Awaitable[ModelResponse]:
@@ -101,7 +99,8 @@ class Recorder:
 
         body = Body(where=where_it_is_quiet(), respond=respond, timeout_s=timeout_s)
         says_it = says_model(request.model, request.messages)
-        found, replayed = await self._ask(Wanted(identity=asked.identity, says=says_it, command=command, body=body))
+        wanted = Wanted(identity=asked.identity, says=says_it, plan=nothing_to_plan, command=command, body=body)
+        found, replayed = await self._ask(wanted)
         answer = await self._answer(found, replayed)
         said = answer.outcome.message if isinstance(answer.outcome, Succeeded) else None
         self._conversations.answered(asked, found.effect, said)
@@ -125,7 +124,7 @@ class Recorder:
         plain = to_json(given)
         masked = self._equipment.mask(plain)
 
-        async def command() -> Ask:
+        def command(planned: Planned) -> Ask:
             message, place = self._conversations.place_of(tool.name, masked, call)
             linked = message and self._conversations.holds(message, place, masked)
             effect = ToolCall(
@@ -139,7 +138,7 @@ class Recorder:
                 identity=identity,
                 id="" if message else call,
             )
-            return await self._planned(tool, identity, plain, effect, checks=perform is None)
+            return asking(tool, effect, planned)
 
         async def work(ctx: ToolContext, edited: Any) -> Any:
             values = edited if edited is not None else given
@@ -149,7 +148,13 @@ class Recorder:
 
         identity = _identity("tool", tool.name, masked)
         body = Body(where=where_it_is_quiet(), work=work, check=tool.check_result, timeout_s=tool.timeout_s)
-        wanted = Wanted(identity=identity, says=says(tool.name, masked), command=command, body=body)
+        wanted = Wanted(
+            identity=identity,
+            says=says(tool.name, masked),
+            plan=lambda: self._plan(tool, identity, plain, perform is None),
+            command=command,
+            body=body,
+        )
         return await self._answer(*await self._ask(wanted))
 
     async def step(
@@ -167,11 +172,11 @@ class Recorder:
         masked = self._equipment.mask(plain)
         identity = _identity("step", step.name, masked)
 
-        async def command() -> Ask:
+        def command(planned: Planned) -> Ask:
             effect = StepCall(
                 name=step.name, arguments=plain, recovery=step.recovery, attempts=step.attempts, identity=identity
             )
-            return await self._planned(step, identity, plain, effect)
+            return asking(step, effect, planned)
 
         async def work(ctx: ToolContext, edited: Any) -> Any:
             if perform is not None:
@@ -182,31 +187,14 @@ class Recorder:
             return await in_thread(lambda: step.call(ctx, values))
 
         body = Body(where=where_it_is_quiet(), work=work, timeout_s=step.timeout_s)
-        wanted = Wanted(identity=identity, says=says(step.name, masked), command=command, body=body)
-        return await self._answer(*await self._ask(wanted))
-
-    async def _planned(
-        self,
-        asked: Tool[..., Any] | Step[..., Any],
-        identity: str,
-        plain: Any,
-        effect: ToolCall | StepCall,
-        *,
-        checks: bool = False,
-    ) -> Ask:
-        planned = await self._plan(asked, identity, plain, checks)
-        gated = bool(planned.digest)
-        if gated:
-            effect = replace(effect, gated=True)
-        if isinstance(asked, Tool) and isinstance(effect, ToolCall) and (gated or asked.external):
-            effect = replace(effect, fits={"parameters": asked.parameters.schema, "result": asked.result})
-        return Ask(
-            effect=effect,
-            gated=gated,
-            digest=planned.digest,
-            refused=planned.refused,
-            recorded=planned.recorded,
+        wanted = Wanted(
+            identity=identity,
+            says=says(step.name, masked),
+            plan=lambda: self._plan(step, identity, plain, False),
+            command=command,
+            body=body,
         )
+        return await self._answer(*await self._ask(wanted))
 
     # ── how it is answered ────────────────────────────────────────────────────────────────────────────────────
 
@@ -229,9 +217,11 @@ class Recorder:
         return found, False
 
     async def _requested(self, wanted: Wanted) -> int:
+        self._check_open(wanted.says)
+        planned = await wanted.plan()
         while True:
             self._check_open(wanted.says)
-            effect = await self._request(wanted)
+            effect = await self._request(wanted, planned)
             if effect is not None:
                 return effect
             await self._hold()
