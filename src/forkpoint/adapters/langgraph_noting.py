@@ -51,11 +51,10 @@ class NotingCell(Cell):
 
     def _draft(self, commands: Sequence[AnyCommand | Note], *, careful: bool) -> Draft:
         state, writer = self.state, self.edge.writer
-        now_ms = max(self.edge.clock.now_ms(), state.at_ms)
-        draft = Draft(run=state.run, state=state, after=state.seq, digest=self.digest, at_ms=now_ms, careful=careful)
+        draft = self._begun(careful)
         for command in commands:
             told = writer.from_outside(command) if careful else command
-            events = note(state, told) if isinstance(told, Note) else decide(state, told, now_ms)
+            events = note(state, told) if isinstance(told, Note) else decide(state, told, draft.at_ms)
             for event in events:
                 state = writer.add(draft, event)
         return draft

@@ -123,8 +123,7 @@ class Cell:
         async with self._lock:
             if self._state is None:
                 await self._read_on()
-            if self._deferred is not None and self._is_old(self._deferred):
-                await self._flush()
+            await self._flush_old()
             while True:
                 if moved is not None and moved != self.moved:
                     raise MovedError
@@ -142,8 +141,7 @@ class Cell:
         that cannot be made leaves it deferred.
         """
         async with self._lock:
-            if self._deferred is not None and self._is_old(self._deferred):
-                await self._flush()
+            await self._flush_old()
             while True:
                 draft = self._drafted(commands)
                 new = self._new(draft)
@@ -171,10 +169,6 @@ class Cell:
         """When the oldest of what is believed and not on record yet came to be; ``None`` if all is on record."""
         return None if self._deferred is None else self._deferred.draft.at_ms
 
-    def _is_old(self, deferred: Deferred) -> bool:
-        """Whether what is deferred is too old to have its time in common with what comes now."""
-        return self.edge.clock.now_ms() - deferred.draft.at_ms > DEFERRED_MS
-
     def _new(self, draft: Draft) -> list[RecordedEvent]:
         """What ``draft`` has beyond what is deferred."""
         return draft.recorded[len(self._deferred.draft.recorded) :] if self._deferred is not None else draft.recorded
@@ -196,6 +190,12 @@ class Cell:
         if self._deferred is not None:
             self._state, self.digest, self._deferred = self._deferred.state, self._deferred.digest, None
             self.moved += 1
+
+    async def _flush_old(self) -> None:
+        """Put on record what is too old to have its time in common with what comes now."""
+        since_ms = self.deferred_at_ms
+        if since_ms is not None and self.edge.clock.now_ms() - since_ms > DEFERRED_MS:
+            await self._flush()
 
     async def _flush(self) -> None:
         while self._deferred is not None:

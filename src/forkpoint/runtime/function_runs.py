@@ -6,14 +6,14 @@ decides. Then the function is called off; the next process calls it again, and i
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from forkpoint._canon import value_digest
 from forkpoint.agents.asking import ASKER
 from forkpoint.agents.function import Function, Step
 from forkpoint.agents.tool import Tool
-from forkpoint.commands import Advance, Return, Settle
+from forkpoint.commands import Advance, AnyCommand, Return, Settle
 from forkpoint.effects import ModelCall, Recovery
 from forkpoint.errors import (
     ForkpointError,
@@ -241,19 +241,18 @@ class FunctionPerformer(Performer):
 
         return await done(bench, state, opened, control, work, timeout_s=body.timeout_s, check=body.check)
 
-    async def _record(self, opened: Open, settle: Settle) -> None:
-        """Append an outcome; one that may be asked for again is put on record with what the code asks for next."""
-        if self._closing or not _may_be_deferred(self._cell.state, opened, settle):
-            await super()._record(opened, settle)
-            return
-        self._controls.pop(opened.seq, None)
+    async def _move(self, *commands: AnyCommand) -> Open | None:
+        """Record ``commands``; an outcome that may be asked for again is put on record with what is asked for next."""
+        if self._closing or not _may_be_deferred(self._cell.state, commands):
+            return await super()._move(*commands)
         self._moves += 1
         try:
-            await self._cell.defer(settle, lease=self._lease)
+            await self._cell.defer(*commands, lease=self._lease)
         finally:
             self._moves -= 1
         if self._flush is None:
             self._flush_in(DEFER_MS)
+        return None
 
     def _flush_in(self, ms: int) -> None:
         self._flush = self._cell.edge.clock.call_later(ms / 1000, self._flush_deferred)
@@ -368,8 +367,15 @@ class FunctionPerformer(Performer):
             await super()._let_go()
 
 
-def _may_be_deferred(state: RunState, opened: Open, settle: Settle) -> bool:
+def _may_be_deferred(state: RunState, commands: Sequence[AnyCommand]) -> bool:
     """Whether a crash before an outcome is on record does no more than have it asked for again."""
-    again = isinstance(opened.effect, ModelCall) or opened.effect.recovery is Recovery.REPEAT
-    plain = isinstance(settle.outcome, Succeeded) and not settle.set and not settle.unset
-    return again and plain and not state.interrupting and not state.stopped
+    match commands:
+        case (Settle(outcome=Succeeded(), set=None, unset=()) as settle,):
+            opened = state.effects.get(settle.effect)
+            return opened is not None and _is_repeated(opened) and not state.interrupting and not state.stopped
+        case _:
+            return False
+
+
+def _is_repeated(opened: Open) -> bool:
+    return isinstance(opened.effect, ModelCall) or opened.effect.recovery is Recovery.REPEAT

@@ -4,6 +4,7 @@ An ask is known by its identity (kind, name, canonical content), and equal ones 
 by side may come in any order. Each record answers once.
 """
 
+from collections import deque
 from collections.abc import Iterable
 
 import msgspec
@@ -45,8 +46,6 @@ class Asked(Struct, kw_only=True, eq=False):
     patched: bool = False
     taken: bool = False
     gone: bool = False
-    next: "Asked | None" = None
-    """The next one of the same identity."""
 
     @property
     def over(self) -> bool:
@@ -61,23 +60,20 @@ class Record:
         self.asked: dict[int, Asked] = {}
         self.unused = 0
         """How many records have answered nothing so far."""
-        self._latest: dict[str, Asked] = {}
-        self._waiting: dict[str, Asked] = {}
+        self._waiting: dict[str, deque[Asked]] = {}
         self._last = 0
         self._failed = False
         self._off = False
 
     def take(self, identity: str) -> Asked | None:
         """The first record of that identity that has answered nothing yet; from now on it has."""
-        one = self._waiting.pop(identity, None)
-        while one is not None and (one.gone or one.taken):
-            one = one.next
-        if one is None:
-            return None
-        self.use(one)
-        if one.next is not None:
-            self._waiting[identity] = one.next
-        return one
+        found = self._waiting.get(identity)
+        while found:
+            one = found.popleft()
+            if not one.gone and not one.taken:
+                self.use(one)
+                return one
+        return None
 
     def use(self, one: Asked) -> None:
         """Take a record that has just been made."""
@@ -121,11 +117,7 @@ class Record:
             return
         one = Asked(effect=seq, identity=effect.identity, says=told(effect))
         self.asked[seq] = one
-        before = self._latest.get(one.identity)
-        if before is not None:
-            before.next = one
-        self._latest[one.identity] = one
-        self._waiting.setdefault(one.identity, one)
+        self._waiting.setdefault(one.identity, deque()).append(one)
         self.unused += 1
 
     def _settled(self, seq: int, event: EffectSettled) -> None:
