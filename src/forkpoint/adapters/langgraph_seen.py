@@ -4,19 +4,18 @@ The same object is the same message only if it holds what it held: each is kept 
 was changed in place is told anew. Only the last few are kept: they are what a graph shows again and again.
 """
 
-import copy
 from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage
 from msgspec import Struct
+
+from forkpoint.adapters.apart import apart
 
 Place: TypeAlias = tuple[int, int]
 """An event and which of its nodes. Event 0 is the one that is being made."""
 
 KEPT = 64
 """How many of the messages told last are known again."""
-
-_FIXED = (str, int, float, bool, bytes, type(None))
 
 
 class Told(Struct, frozen=True):
@@ -58,7 +57,7 @@ def told_as(value: Any, place: Place) -> Told | None:
         return None
     try:
         fields, extra = held = _held(value)
-        return Told(value, ({name: _apart(item) for name, item in fields.items()}, _apart(extra)), _looks(held), place)
+        return Told(value, ({name: apart(item) for name, item in fields.items()}, apart(extra)), _looks(held), place)
     except Exception:  # what cannot be copied cannot be compared later; it is written each time
         return None
 
@@ -70,7 +69,3 @@ def _held(message: BaseMessage) -> tuple[dict[str, Any], Any]:
 def _looks(held: tuple[dict[str, Any], Any]) -> str:
     fields, extra = held
     return repr([extra, *[item for item in fields.values() if type(item) is not str]])
-
-
-def _apart(value: Any) -> Any:
-    return value if isinstance(value, _FIXED) else copy.deepcopy(value)

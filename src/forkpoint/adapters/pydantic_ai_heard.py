@@ -9,14 +9,13 @@ Left out is what a model is not shown and no replay repeats: times, run ids, met
 """
 
 import base64
-import copy
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from operator import attrgetter
 from typing import Any, TypeVar
 
 from pydantic_ai import messages as theirs
 
+from forkpoint.adapters.apart import apart
 from forkpoint.adapters.pydantic_ai_messages import MARK, OF_MESSAGE, to_ours
 from forkpoint.messages import BlobPart, FilePart, Message, Part, ResponsePart, Text, UriPart, answer
 
@@ -127,20 +126,16 @@ class _Conversation:
             self.unsure = True
 
 
-FIXED = (str, int, float, bool, bytes, datetime, type(None))
-"""Kinds of value that nobody can change in place."""
-
-
 def _copied(part: Any) -> dict[str, Any]:
     """What ``part`` holds, so that no change to it can be missed."""
-    return {name: value if isinstance(value, FIXED) else copy.deepcopy(value) for name, value in vars(part).items()}
+    return {name: apart(value) for name, value in vars(part).items()}
 
 
 def _apart(values: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
     """The same of several values."""
     if values is None:
         return None
-    return tuple([value if isinstance(value, FIXED) else copy.deepcopy(value) for value in values])
+    return tuple([apart(value) for value in values])
 
 
 def _response(response: Any) -> tuple[Any, list[Any], Any]:
