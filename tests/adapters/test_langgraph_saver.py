@@ -488,6 +488,26 @@ def test_what_is_changed_in_place_is_seen_when_the_graph_rests_at_the_latest() -
         assert put(4) == notes
 
 
+def test_a_graph_whose_sent_tasks_have_run_rests_and_what_was_changed_in_place_is_seen() -> None:
+    """An agent with tools sends its calls as tasks."""
+    with ForkpointSaver("memory:") as saver:
+        notes: list[Any] = [{"text": f"note {number}"} for number in range(40)]
+        parent = at("t", checkpoint_ns="")
+
+        def put(version: int, sent: list[Any]) -> Any:
+            checkpoint, metadata = stored(list(notes))
+            checkpoint["channel_values"] |= {"__pregel_tasks": sent}
+            checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], version)
+            found = saver.get_tuple(saver.put(parent, checkpoint, metadata, {"ch": version, "__pregel_tasks": version}))
+            assert found is not None
+            return found.checkpoint["channel_values"]["ch"]
+
+        put(1, [Send("tools", "look")])
+        notes[0]["text"] = "the first"
+        assert put(2, [Send("tools", "look")])[1:] == notes[1:]
+        assert put(3, []) == notes
+
+
 class Watched(AIMessage):
     """A message that says when it is written."""
 

@@ -15,7 +15,8 @@ _RUN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,110}[A-Za-z0-9_-])?\Z")
 _FIRST = ("step", "source", "ns", "values")
 """What people look for, where a call is shown on one line."""
 
-_TASKS_TO_COME = ("branch:to:", "__start__", "__pregel_tasks")
+_NEXT = ("branch:to:", "__start__")
+_SENT = "__pregel_tasks"
 
 
 def run_named(prefix: str, given: str) -> str:
@@ -127,7 +128,9 @@ def writes_told(
 
 def is_going(ns: str, checkpoint: Mapping[str, Any]) -> bool:
     """Whether the graph is about to run more tasks after this checkpoint."""
-    return bool(ns) or any(name.startswith(_TASKS_TO_COME) for name in checkpoint["channel_values"])
+    values = checkpoint["channel_values"]
+    # A graph that has sent tasks keeps the channel, empty once they have run.
+    return bool(ns) or bool(values.get(_SENT)) or any(name.startswith(_NEXT) for name in values)
 
 
 def is_stopping(writes: Sequence[tuple[str, Any]]) -> bool:
