@@ -51,7 +51,10 @@ class Stop(Struct, frozen=True, kw_only=True):
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """What a process is to do about the errand. ``ahead`` is a file with the milliseconds that the clock is ahead."""
+    """What a process is to do about the errand. ``ahead`` is a file with the milliseconds that the clock is ahead.
+
+    ``waits`` has it go on only while the test hears what it acknowledges, but for a handful.
+    """
 
     do: str
     store: str
@@ -61,6 +64,7 @@ class Work(Struct, frozen=True, kw_only=True):
     lease_s: float = 30.0
     ahead: str | None = None
     report: bool = True
+    waits: bool = False
 
 
 class Line:

@@ -171,10 +171,13 @@ def _played(scene: Scene, case: Case, verdict: Verdict) -> list[tuple[str, Recov
 
 
 def play_at_random(nursery: Nursery, folder: Path, chance: random.Random, kills: int) -> None:
-    """Kill processes that work on one long errand, ``kills`` times, whenever chance has it."""
-    scene = Scene(nursery, folder, Errand(tools=ALL, steps=kills))
+    """Kill processes that work on one long errand, ``kills`` times, whenever chance has it.
+
+    None comes far before it is killed, also where the test is given no time to kill it: it waits to be heard.
+    """
+    scene = Scene(nursery, folder, Errand(tools=ALL, steps=2 * kills))
     while kills:
-        process = scene.process()
+        process = scene.process(waits=True)
         for _ in range(chance.randrange(1, 8)):
             assert process.hear_ack(), "the errand is too short for this many kills"
         for _ in range(chance.randrange(4000)):

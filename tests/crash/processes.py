@@ -101,6 +101,8 @@ class Nursery:
     def start(self, work: Work) -> Process:
         """A new process that does ``work``."""
         ours, theirs = socket.socketpair()
+        if work.waits:
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # the kernel makes it the least that it has
         socket.send_fds(self._control, [msgspec.json.encode(work)], [theirs.fileno()])
         theirs.close()
         pid = int(self._answer()["pid"])
