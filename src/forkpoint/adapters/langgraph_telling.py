@@ -12,10 +12,12 @@ from forkpoint.adapters.langgraph_strand import Kept, Write, differing
 
 _OWN = ("id", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels")
 _RUN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,110}[A-Za-z0-9_-])?\Z")
-_FIRST = ("step", "source", "ns", "values")
+_FIRST = ("step", "source", "wrote", "ns", "values")
 """What people look for, where a call is shown on one line."""
 
-_TASKS_TO_COME = ("branch:to:", "__start__", "__pregel_tasks")
+_NEXT = ("branch:to:", "__start__")
+_SENT = "__pregel_tasks"
+_TASKS_TO_COME = (*_NEXT, _SENT)
 
 
 def run_named(prefix: str, given: str) -> str:
@@ -35,8 +37,12 @@ def checkpoint_told(
     *,
     ns: str,
     parent: Kept | str | None,
+    wrote: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The arguments of the effect that records a checkpoint. Raises ``langgraph.no-safe-form``."""
+    """The arguments of the effect that records a checkpoint, with what ``wrote`` tells of writes to its parent.
+
+    Raises ``langgraph.no-safe-form``.
+    """
     before = parent if isinstance(parent, Kept) else None
     trusts = is_going(ns, checkpoint)  # when the graph comes to rest, everything is looked at
     versions, given = dict(checkpoint["channel_versions"]), checkpoint["channel_values"]
@@ -53,6 +59,8 @@ def checkpoint_told(
     said = {name: sheet.told(item, f"the metadata {name!r}") for name, item in metadata.items()}
     stated = {key: said.pop(key) for key in ("source", "step") if _is_plain(metadata.get(key))}
     told: dict[str, Any] = {"id": checkpoint["id"], "ns": ns, "ts": checkpoint["ts"], **stated}
+    if wrote is not None:
+        told["wrote"] = [wrote["writes"], wrote["task"], wrote.get("path", "")]
     if parent is not None:
         told["parent"] = before.seq if before is not None else parent
     gone: dict[str, list[str]] = {}
@@ -103,10 +111,8 @@ def writes_told(
     *,
     task: str,
     path: str,
-    ns: str,
-    of: Kept | str,
 ) -> dict[str, Any] | None:
-    """The arguments of the effect that records writes; ``None`` where all of them are ``there``.
+    """What an effect says of writes; ``None`` where all of them are ``there``.
 
     A write that is there stays, as LangGraph's own savers have it, but for those of its special channels.
     """
@@ -120,9 +126,7 @@ def writes_told(
         told.append(one if index < 0 or index == len(told) else [*one, index])
     if not told:
         return None
-    where = {"of": of.seq} if isinstance(of, Kept) else {"of": of, "ns": ns}
-    whole = {"path": path, "writes": told, **where, "task": task}
-    return {key: item for key, item in whole.items() if item != ""}
+    return {**({"path": path} if path else {}), "writes": told, "task": task}
 
 
 def is_going(ns: str, checkpoint: Mapping[str, Any]) -> bool:
@@ -133,6 +137,18 @@ def is_going(ns: str, checkpoint: Mapping[str, Any]) -> bool:
 def is_stopping(writes: Sequence[tuple[str, Any]]) -> bool:
     """Whether these writes say that the graph stops: a task failed, or asks somebody."""
     return any(channel in ("__error__", "__interrupt__") for channel, _ in writes)
+
+
+def is_special(channel: str) -> bool:
+    """Whether LangGraph says something by a write to this channel, rather than a task to others."""
+    return channel in WRITES_IDX_MAP or channel.startswith("__error")
+
+
+def tasks_after(checkpoint: Mapping[str, Any]) -> int:
+    """How many tasks run after this checkpoint, as far as its channels tell."""
+    values = checkpoint["channel_values"]
+    entered: int = sum(name.startswith(_NEXT) for name in values)
+    return entered + len(values.get(_SENT) or ())
 
 
 def _is_plain(value: Any) -> bool:
