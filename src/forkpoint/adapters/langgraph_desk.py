@@ -8,9 +8,10 @@ from typing import Any
 from forkpoint.adapters.langgraph_holding import NAME, Held
 from forkpoint.adapters.langgraph_joining import Wrote
 from forkpoint.adapters.langgraph_noting import Note
-from forkpoint.adapters.langgraph_sheet import Sheet, value_of
+from forkpoint.adapters.langgraph_sheet import Sheet
 from forkpoint.adapters.langgraph_strand import CHECKPOINT, FORGET, WRITES, Kept, Name, Seen, Write, everything
 from forkpoint.adapters.langgraph_telling import checkpoint_told, is_going, is_stopping, run_named, writes_told
+from forkpoint.adapters.langgraph_valued import value_of
 from forkpoint.adapters.langgraph_values import Values
 from forkpoint.commands import Return, Start
 from forkpoint.decide import decide, start

@@ -23,8 +23,10 @@ class Told(Struct, frozen=True):
     """A message, a copy of what it held when it was told, and the node that it was told as."""
 
     message: BaseMessage
-    held: tuple[Any, ...]
+    held: tuple[dict[str, Any], Any]
     place: Place
+    ref: dict[str, Any]
+    """How the node is referred to."""
 
 
 class Seen:
@@ -33,12 +35,10 @@ class Seen:
     def __init__(self) -> None:
         self._told: dict[int, Told] = {}
 
-    def place_of(self, value: Any) -> Place | None:
-        """The node that ``value`` was told as, if it was and has not changed since."""
+    def ref_of(self, value: Any) -> dict[str, Any] | None:
+        """A reference to the node that ``value`` was told as, if it was and has not changed since."""
         told = self._told.get(id(value))
-        if told is None or told.message is not value or told.held != _held(value):
-            return None
-        return told.place
+        return told.ref if told is not None and told.message is value and is_still(told) else None
 
     def keep(self, told: Told) -> None:
         """Know this one again, and let the oldest go."""
@@ -48,19 +48,36 @@ class Seen:
             del self._told[next(iter(self._told))]
 
 
-def told_as(value: Any, place: Place) -> Told | None:
-    """``value`` as it is now, told as the node at ``place``; ``None`` for what is not known again."""
+def told_as(value: Any, place: Place, fields: dict[str, Any] | None = None) -> Told | None:
+    """``value`` as it is now, told as the node at ``place``; ``None`` for what is not known again.
+
+    ``fields`` is a copy of all it holds, if there is one.
+    """
     if not isinstance(value, BaseMessage):
         return None
+    if fields is not None and not value.__pydantic_extra__ and fields == value.__dict__:
+        return Told(value, (fields, None if value.__pydantic_extra__ is None else {}), place, ref_to(place))
     try:
-        fields, extra = _held(value)
-        return Told(value, ({name: _apart(item) for name, item in fields.items()}, _apart(extra)), place)
+        held = {name: _apart(item) for name, item in value.__dict__.items()}, _apart(value.__pydantic_extra__)
     except Exception:  # what cannot be copied cannot be compared later; it is written each time
         return None
+    return Told(value, held, place, ref_to(place))
 
 
-def _held(message: BaseMessage) -> tuple[dict[str, Any], Any]:
-    return message.__dict__, message.__pydantic_extra__
+def moved(told: Told, place: Place) -> Told:
+    """The same, told as the node at ``place``."""
+    return Told(told.message, told.held, place, ref_to(place))
+
+
+def is_still(told: Told) -> bool:
+    """Whether the message holds what it held when it was told."""
+    message = told.message
+    return told.held[0] == message.__dict__ and told.held[1] == message.__pydantic_extra__
+
+
+def ref_to(place: Place) -> dict[str, Any]:
+    """How an event refers to a node: by its number alone where it is its own."""
+    return {"$": [place[0], place[1]] if place[0] else place[1]}
 
 
 def _apart(value: Any) -> Any:
