@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
+from operator import is_
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -9,6 +10,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphInterrupt
+from msgspec import Struct
 
 from forkpoint._canon import value_digest
 from forkpoint.adapters.langgraph_models import recorded_model
@@ -76,6 +78,7 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
         self._models = models
         self._results = Results(allow)
         self._declared: dict[str, tuple[Any, Tool[..., Any]]] = {}
+        self._last: _Wrapped | None = None
         self._answered: WeakKeyDictionary[Recorder, dict[str, Answer]] = WeakKeyDictionary()
 
     # ── the model ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -91,13 +94,19 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
     def _asked_through(self, request: Any) -> Any:
         if current() is None:
             return request
-        offered = {one.name: one for one in request.tools if not isinstance(one, dict)}
+        last = self._last
+        if last is None or not last.is_of(request.model, request.tools):
+            last = self._last = self._wrapped(request.model, [*request.tools])
+        return request.override(model=last.recorded)
+
+    def _wrapped(self, model: Any, tools: list[Any]) -> "_Wrapped":
+        offered = {one.name: one for one in tools if not isinstance(one, dict)}
 
         def recovery(name: str) -> Recovery:
             return self._tool(offered[name]).recovery if name in offered else Recovery.HOLD
 
-        model = recorded_model(request.model, agent=self._agent, models=self._models, recovery=recovery)
-        return request.override(model=model)
+        made = recorded_model(model, agent=self._agent, models=self._models, recovery=recovery)
+        return _Wrapped(model, _held(model), tools, made)
 
     # ── tools ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -170,6 +179,26 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
         )
         declared: Tool[..., Any] = made(_no_body)
         return declared
+
+
+class _Wrapped(Struct, frozen=True):
+    """A recorded model, what it was made of, and what that held."""
+
+    model: Any
+    held: dict[str, Any]
+    tools: list[Any]
+    recorded: Any
+
+    def is_of(self, model: Any, tools: list[Any]) -> bool:
+        """Whether it would be made of these again as it is."""
+        if self.model is not model or len(self.tools) != len(tools) or not all(map(is_, self.tools, tools)):
+            return False
+        now = _held(model)
+        return self.held.keys() == now.keys() and all(map(is_, self.held.values(), now.values()))
+
+
+def _held(model: Any) -> dict[str, Any]:
+    return {**vars(model), **(model.__pydantic_private__ or {})}
 
 
 def _no_body(**arguments: Any) -> None:

@@ -16,6 +16,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from forkpoint.adapters.langchain_messages import rest_of, to_ours, to_theirs, usage_of
+from forkpoint.adapters.langgraph_known import Known
 from forkpoint.adapters.provider_errors import translated
 from forkpoint.definition import ToolRecord
 from forkpoint.effects import Recovery
@@ -113,8 +114,10 @@ class _Asking:
         given: dict[str, Any],
         generate: Callable[..., Awaitable[ChatResult]],
     ) -> ChatResult:
-        tell_of = _KNOWN.setdefault(recorder, _Known())
-        request = request_of(self._model, messages, given, self._recovery, tell_of)
+        known = _KNOWN.get(recorder)
+        if known is None:
+            known = _KNOWN[recorder] = Known()
+        request = request_of(self._model, messages, given, self._recovery, known)
 
         async def perform(changed: ModelRequest, progress: Told) -> ModelResponse:
             model, told, more = self._as_changed(request, changed, messages, given)
@@ -164,27 +167,7 @@ class _Asking:
 # ── requests and results ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Known:
-    """What one recorded function's messages are in our words. Most of a request is what the one before had."""
-
-    def __init__(self) -> None:
-        self._told: dict[int, tuple[BaseMessage, Any, Any, Message]] = {}
-
-    def __call__(self, message: BaseMessage) -> Message:
-        content, calls = message.content, message.__dict__.get("tool_calls")
-        there = self._told.get(id(message))
-        if there is not None and there[0] is message and there[1] is content and there[2] is calls:
-            return there[3]
-        ours = to_ours(message)
-        if isinstance(content, str):  # blocks may change within
-            if len(self._told) >= _MOST:
-                self._told.clear()
-            self._told[id(message)] = (message, content, calls, ours)
-        return ours
-
-
-_MOST = 10_000
-_KNOWN: WeakKeyDictionary[Recorder, _Known] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Recorder, Known] = WeakKeyDictionary()
 
 
 def request_of(
@@ -192,7 +175,7 @@ def request_of(
     messages: Sequence[BaseMessage],
     given: Mapping[str, Any],
     recovery: Callable[[str], Recovery],
-    told: Callable[[BaseMessage], Message] = to_ours,
+    told: Known,
 ) -> ModelRequest:
     """What a chat model is asked, as a run records it."""
     known = model._get_ls_params()
@@ -205,7 +188,7 @@ def request_of(
     return ModelRequest(
         model=f"{provider}:{name}" if name else str(provider),
         instructions=instructions,
-        messages=[told(message) for message in rest],
+        messages=told.told(rest),
         tools=tuple(_tool(tool, recovery) for tool in given.get("tools") or ()),
         settings=settings,
     )
