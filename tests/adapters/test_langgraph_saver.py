@@ -21,8 +21,9 @@ pytest.importorskip("langgraph", reason="the extra 'langgraph' is not installed"
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Interrupt, Send
-from tests.adapters.langgraph_stage import at, counting
+from tests.adapters.langgraph_stage import Notes, at, counting
 
 import forkpoint as fp
 from forkpoint.adapters.langgraph import ForkpointSaver
@@ -408,6 +409,19 @@ def test_processes_take_turns_on_a_thread_without_closing(tmp_path: Path) -> Non
         for saver in (one, two, one, two):
             counting(saver, Counter()).invoke({"notes": []}, at("t"))
         assert len(one.get_tuple(at("t")).checkpoint["channel_values"]["notes"]) == 12  # type: ignore[union-attr]
+
+
+def test_a_thread_whose_tasks_were_sent_is_given_back_when_they_are_done(tmp_path: Path) -> None:
+    graph = StateGraph(Notes)
+    graph.add_node("send", lambda state: {})
+    graph.add_node("note", lambda state: {"notes": [f"note {state['n']}"]})
+    graph.add_edge(START, "send")
+    graph.add_conditional_edges("send", lambda state: [Send("note", {"n": n}) for n in range(3)], ["note"])
+    store = tmp_path / "runs.db"
+    with ForkpointSaver(store, idle_s=0.0) as one, ForkpointSaver(store, idle_s=0.0, busy_s=20.0) as two:
+        for saver in (one, two, one):
+            graph.compile(checkpointer=saver).invoke({"notes": []}, at("t"))
+        assert len(one.get_tuple(at("t")).checkpoint["channel_values"]["notes"]) == 9  # type: ignore[union-attr]
 
 
 # ── whole threads ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -24,6 +24,7 @@ from forkpoint.adapters.langgraph_said import SAID, said_in
 from forkpoint.adapters.langgraph_seen import Place, Seen
 
 _encode = msgspec.json.Encoder().encode
+_NESTED = (list, dict)
 _WHOLE = ("$ext", SAID, "$typed", "$bytes", "$float")
 """What names no nodes within."""
 
@@ -212,19 +213,20 @@ def places(body: Any) -> Iterator[Place]:
 
 def absolute(body: Any, seq: int) -> Any:
     """``body`` with the event's own nodes named as those of event ``seq``."""
-    if isinstance(body, list):
-        return [absolute(item, seq) for item in body]
-    if not isinstance(body, dict):
+    kind = type(body)
+    if kind is list:
+        return [absolute(item, seq) if type(item) in _NESTED else item for item in body]
+    if kind is not dict:
         return body
     if len(body) == 1:
         (name,) = body
         if name in _WHOLE:
             return body
         if name == "$":
-            return {"$": [seq, body["$"]]} if isinstance(body["$"], int) else body
+            return {"$": [seq, body["$"]]} if type(body["$"]) is int else body
         if name == "$list":
             return {"$list": [seq, *body["$list"]]} if len(body["$list"]) == 2 else body
-    told = {key: absolute(item, seq) for key, item in body.items()}
+    told = {key: absolute(item, seq) if type(item) in _NESTED else item for key, item in body.items()}
     if _is_row(body) and len(body.get("$keep", "   ")) == 2:
         told["$keep"] = [seq, *body["$keep"]]
     return told

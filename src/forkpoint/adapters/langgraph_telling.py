@@ -17,7 +17,6 @@ _FIRST = ("step", "source", "wrote", "ns", "values")
 
 _NEXT = ("branch:to:", "__start__")
 _SENT = "__pregel_tasks"
-_TASKS_TO_COME = (*_NEXT, _SENT)
 
 
 def run_named(prefix: str, given: str) -> str:
@@ -131,7 +130,7 @@ def writes_told(
 
 def is_going(ns: str, checkpoint: Mapping[str, Any]) -> bool:
     """Whether the graph is about to run more tasks after this checkpoint."""
-    return bool(ns) or any(name.startswith(_TASKS_TO_COME) for name in checkpoint["channel_values"])
+    return bool(ns) or tasks_after(checkpoint) > 0
 
 
 def is_stopping(writes: Sequence[tuple[str, Any]]) -> bool:
