@@ -5,6 +5,7 @@ was changed in place is told anew. Only the last few are kept: they are what a g
 """
 
 import copy
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage
@@ -39,6 +40,16 @@ class Seen:
         """A reference to the node that ``value`` was told as, if it was and has not changed since."""
         told = self._told.get(id(value))
         return told.ref if told is not None and told.message is value and is_still(told) else None
+
+    def unchanged(self, messages: Iterable[Any], refs: Iterable[Any]) -> int:
+        """How many of ``messages``, from the first on, hold what they held and were told as ``refs`` say."""
+        known, count = self._told, 0
+        for message, ref in zip(messages, refs, strict=False):
+            told = known.get(id(message))
+            if told is None or told.message is not message or told.ref != ref or not is_still(told):
+                break
+            count += 1
+        return count
 
     def keep(self, told: Told) -> None:
         """Know this one again, and let the oldest go."""

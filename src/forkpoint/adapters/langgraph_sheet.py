@@ -87,9 +87,7 @@ class Sheet:
         what they were."""
         same = _same(before.items, value)
         kept = max(0, same - WATCHED)
-        ref_of, told = self._pieces.seen.ref_of, before.told
-        while kept < same and told[kept] == ref_of(value[kept]):
-            kept += 1
+        kept += self._pieces.seen.unchanged(value[kept:same], before.told[kept:same])
         return kept if kept and before.chains[kept - 1] in self._pieces.stretches else 0
 
     def recorded(self, seq: int) -> None:
