@@ -37,7 +37,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[BaseMessage]:
 
 
 def conversation() -> list[BaseMessage]:
-    blocks: Any = [{"type": "text", "text": "in blocks"}]
+    blocks: Any = [{"type": "text", "text": "in blocks", "n": 1}]
     return [
         HumanMessage("hi"),
         AIMessage("", tool_calls=[CALL]),
@@ -80,6 +80,10 @@ def block_changed(messages: list[Any]) -> None:
     messages[3].content[0]["text"] = "other words"
 
 
+def counted(messages: list[Any]) -> None:
+    messages[3].content[0]["n"] = True
+
+
 def exchanged(messages: list[BaseMessage]) -> None:
     messages[2] = ToolMessage("failed", tool_call_id="c1")
 
@@ -89,7 +93,7 @@ def cut(messages: list[BaseMessage]) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [content_set, calls_set, block_changed, exchanged, cut], ids=lambda one: one.__name__
+    "change", [content_set, calls_set, block_changed, counted, exchanged, cut], ids=lambda one: one.__name__
 )
 def test_what_was_changed_in_place_is_told_as_it_is_now(change: Any) -> None:
     known, messages = Known(), conversation()

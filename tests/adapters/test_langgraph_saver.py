@@ -533,3 +533,8 @@ def test_a_message_that_is_shown_again_is_not_written_again_unless_it_was_change
         said[18] = Watched("exchanged, with many words" * 9, id="18")
         assert put(3) == ["10", "15", "18"]
         assert put(4) == []
+        said[16].additional_kwargs["n"] = 1
+        assert put(5) == ["16"]
+        said[16].additional_kwargs["n"] = True
+        assert put(6) == ["16"]
+        assert put(7) == []

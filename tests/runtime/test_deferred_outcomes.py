@@ -8,7 +8,7 @@ import pytest
 from tests.runtime.functions import World, ask, asks, clerk, live, model_of
 
 import forkpoint as fp
-from forkpoint.errors import LeaseLost
+from forkpoint.errors import LeaseLost, RunIsPaused
 from forkpoint.events import EffectRequested, EffectSettled, RecordedEvent, RunContinued, RunPaused
 from forkpoint.messages import answer, user
 from forkpoint.runtime.runtime import Runtime
@@ -162,3 +162,18 @@ async def test_an_outcome_too_large_for_its_event_is_whole_for_the_code(store: s
 
     async with fp.connect(store, clock=FakeClock()) as runtime:
         assert await runtime.record("r", loop) == 2 * len(words)
+
+
+@live
+async def test_a_command_is_not_refused_for_the_lease_that_a_performer_lost(store: str) -> None:
+    async with fp.connect(store, clock=FakeClock()) as runtime:
+
+        async def taken_over_and_paused() -> None:
+            with sqlite3.connect(store) as connection:
+                connection.execute("UPDATE runs SET epoch = epoch + 1, owner = NULL, lease_until_ms = 0")
+            await (await runtime.open("r")).pause(reason="enough")
+
+        with pytest.raises((LeaseLost, RunIsPaused)):
+            await runtime.record("r", one_step(looking(1), taken_over_and_paused))
+        assert await settled(runtime) == []
+        assert (await (await runtime.open("r")).state()).paused is not None

@@ -13,6 +13,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 
 from forkpoint.adapters.langchain_messages import to_ours
+from forkpoint.adapters.langgraph_seen import has_numbers
 from forkpoint.messages import Message
 
 LINES = 8
@@ -68,6 +69,9 @@ class _Line:
         self._asked: list[Any] = []
         self._in_blocks: list[dict[str, Any]] = []
         self._blocks: list[Any] = []
+        # 1, 1.0 and True are equal, and are not the same.
+        self._counted: list[dict[str, Any]] = []
+        self._looks: list[str] = []
 
     def goes_on(self, messages: Sequence[BaseMessage]) -> bool:
         """Whether ``messages`` begin with these, and these are what they were."""
@@ -77,6 +81,7 @@ class _Line:
             and _are(self._contents, map(_content, self._fields))
             and _are(self._asked, map(_calls, self._asking))
             and self._blocks == list(map(_content, self._in_blocks))
+            and self._looks == [repr(fields["content"]) for fields in self._counted]
         )
 
     def add(self, message: BaseMessage, ours: Message) -> None:
@@ -92,6 +97,9 @@ class _Line:
         if not isinstance(fields["content"], str):
             self._in_blocks.append(fields)
             self._blocks.append(copy.deepcopy(fields["content"]))
+            if has_numbers(fields["content"]):
+                self._counted.append(fields)
+                self._looks.append(repr(fields["content"]))
 
 
 def _are(before: Sequence[Any], now: Iterable[Any]) -> bool:

@@ -21,13 +21,27 @@ _FIXED = (str, int, float, bool, bytes, type(None))
 
 
 class Told(Struct, frozen=True):
-    """A message, a copy of what it held when it was told, and the node that it was told as."""
+    """A message, a copy of what it held when it was told, and the node that it was told as.
+
+    1, 1.0 and True are equal, and are not the same: ``counted`` are the fields that hold such things, and ``looks``
+    is how they looked.
+    """
 
     message: BaseMessage
-    held: tuple[dict[str, Any], Any]
+    fields: dict[str, Any]
+    extra: dict[str, Any] | None
+    counted: tuple[str, ...]
+    looks: str
     place: Place
     ref: dict[str, Any]
     """How the node is referred to."""
+
+    def is_still(self) -> bool:
+        """Whether the message holds what it held when it was told."""
+        extra = self.message.__pydantic_extra__
+        if self.fields != self.message.__dict__ or self.extra != extra:
+            return False
+        return not (self.counted or extra) or self.looks == _looks(self.message, self.counted)
 
 
 class Seen:
@@ -39,14 +53,14 @@ class Seen:
     def ref_of(self, value: Any) -> dict[str, Any] | None:
         """A reference to the node that ``value`` was told as, if it was and has not changed since."""
         told = self._told.get(id(value))
-        return told.ref if told is not None and told.message is value and is_still(told) else None
+        return told.ref if told is not None and told.message is value and told.is_still() else None
 
     def unchanged(self, messages: Iterable[Any], refs: Iterable[Any]) -> int:
         """How many of ``messages``, from the first on, hold what they held and were told as ``refs`` say."""
         known, count = self._told, 0
         for message, ref in zip(messages, refs, strict=False):
             told = known.get(id(message))
-            if told is None or told.message is not message or told.ref != ref or not is_still(told):
+            if told is None or told.message is not message or told.ref != ref or not told.is_still():
                 break
             count += 1
         return count
@@ -66,29 +80,41 @@ def told_as(value: Any, place: Place, fields: dict[str, Any] | None = None) -> T
     """
     if not isinstance(value, BaseMessage):
         return None
-    if fields is not None and not value.__pydantic_extra__ and fields == value.__dict__:
-        return Told(value, (fields, None if value.__pydantic_extra__ is None else {}), place, ref_to(place))
     try:
-        held = {name: _apart(item) for name, item in value.__dict__.items()}, _apart(value.__pydantic_extra__)
+        if fields is None or fields != value.__dict__:
+            fields = {name: _apart(item) for name, item in value.__dict__.items()}
+        extra = copy.deepcopy(value.__pydantic_extra__)
+        counted = tuple(name for name, item in fields.items() if has_numbers(item))
+        return Told(value, fields, extra, counted, _looks(value, counted), place, ref_to(place))
     except Exception:  # what cannot be copied cannot be compared later; it is written each time
         return None
-    return Told(value, held, place, ref_to(place))
 
 
 def moved(told: Told, place: Place) -> Told:
     """The same, told as the node at ``place``."""
-    return Told(told.message, told.held, place, ref_to(place))
-
-
-def is_still(told: Told) -> bool:
-    """Whether the message holds what it held when it was told."""
-    message = told.message
-    return told.held[0] == message.__dict__ and told.held[1] == message.__pydantic_extra__
+    return Told(told.message, told.fields, told.extra, told.counted, told.looks, place, ref_to(place))
 
 
 def ref_to(place: Place) -> dict[str, Any]:
     """How an event refers to a node: by its number alone where it is its own."""
     return {"$": [place[0], place[1]] if place[0] else place[1]}
+
+
+def has_numbers(value: Any) -> bool:
+    """Whether ``value`` may hold what is equal to something that is not the same: numbers, or what is not known."""
+    kind = type(value)
+    if kind is str or value is None:
+        return False
+    if kind is list:
+        return any(map(has_numbers, value))
+    if kind is dict:
+        return any(map(has_numbers, value)) or any(map(has_numbers, value.values()))
+    return True
+
+
+def _looks(message: BaseMessage, counted: tuple[str, ...]) -> str:
+    extra = message.__pydantic_extra__
+    return repr([extra or None, *[message.__dict__[name] for name in counted]]) if counted or extra else ""
 
 
 def _apart(value: Any) -> Any:

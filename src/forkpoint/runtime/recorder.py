@@ -9,7 +9,7 @@
                    requested, performed, recorded ──▶ its outcome, as recorded
 
 An ask is known by what the code asked, before a fork puts anything in its place. Nothing is performed that is not on
-record first, and the code sees only what was recorded.
+record first, and the code sees an outcome as it is recorded: after that, or with the next ask (see ``deferring``).
 """
 
 import asyncio
