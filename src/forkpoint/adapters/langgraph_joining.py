@@ -12,9 +12,8 @@ task.
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
@@ -105,21 +104,14 @@ class Joining:
         finally:
             timer.cancel()
 
-    @contextmanager
-    def joined(self, given: str, ns: str, parent: str | None) -> Iterator[Wrote | None]:
-        """What waits for the checkpoint after ``parent``, which is recorded within."""
+    def taken(self, given: str, ns: str, parent: str | None) -> Wrote | None:
+        """What waits for the checkpoint after ``parent``; whoever takes it tells whether it went on record."""
         with self._guard:
             step = self._steps.get((given, ns))
-            one = None
-            if step is not None and step.id == parent:
-                one, step.waiting = step.waiting, None
-        went = False
-        try:
-            yield one
-            went = True
-        finally:
-            if one is not None:
-                one.tell(went)
+            if step is None or step.id != parent:
+                return None
+            one, step.waiting = step.waiting, None
+            return one
 
     def waits(self, given: str) -> bool:
         """Whether anything waits for a checkpoint of this thread."""

@@ -205,8 +205,13 @@ class ForkpointSaver(BaseCheckpointSaver[int]):
         given, ns = given_in(config), namespace_of(config)
         said = get_checkpoint_metadata(config, metadata)
         parent = checkpoint_of(config)
-        with self._joining.joined(given, ns, parent) as wrote:
+        wrote, went = self._joining.taken(given, ns, parent), False
+        try:
             await self._desk.put(given, ns, parent, checkpoint, said, new_versions, self._values, wrote)
+            went = True
+        finally:
+            if wrote is not None:
+                wrote.tell(went)
         self._joining.begin(given, ns, checkpoint, metadata)
         return config_of(given, ns, checkpoint["id"])
 

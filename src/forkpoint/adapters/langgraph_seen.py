@@ -1,7 +1,7 @@
 """Messages of a LangGraph state that were told before, known again without being written once more.
 
 The same object is the same message only if it holds what it held: each is kept with a copy of that, so that one that
-was changed in place is told anew. Only the last few are kept: they are what a graph shows again and again.
+was changed in place is told anew. Only the last are kept: they are what a graph shows again and again.
 """
 
 import copy
@@ -14,7 +14,7 @@ from msgspec import Struct
 Place: TypeAlias = tuple[int, int]
 """An event and which of its nodes. Event 0 is the one that is being made."""
 
-KEPT = 64
+KEPT = 4096
 """How many of the messages told last are known again."""
 
 _FIXED = (str, int, float, bool, bytes, type(None))

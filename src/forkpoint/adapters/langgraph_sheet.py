@@ -74,7 +74,7 @@ class Sheet:
             return self.told(value, where)
         self._where = where
         before = self._pieces.recent.get(channel)
-        kept = self._kept(before, value) if before is not None and trusts else 0
+        kept = self._kept(before, value, trusts) if before is not None else 0
         chain = before.chains[kept - 1] if before is not None and kept else b""
         items = value[kept:]
         told = [self._item(item) for item in items]
@@ -82,11 +82,11 @@ class Sheet:
         self._grown[channel] = _Grown(kept, items, told, chains)
         return self._long(told, chains, kept, chain)
 
-    def _kept(self, before: Recent, value: list[Any]) -> int:
-        """How many items need not be looked at: the same objects, and the last few of them messages that are still
-        what they were."""
+    def _kept(self, before: Recent, value: list[Any], trusts: bool) -> int:
+        """How many items need not be told again: the same objects, if ``trusts``, but for the last few; and of the
+        others those that are messages which are still what they were."""
         same = _same(before.items, value)
-        kept = max(0, same - WATCHED)
+        kept = max(0, same - WATCHED) if trusts else 0
         kept += self._pieces.seen.unchanged(value[kept:same], before.told[kept:same])
         return kept if kept and before.chains[kept - 1] in self._pieces.stretches else 0
 
