@@ -517,9 +517,9 @@ def test_a_message_that_is_shown_again_is_not_written_again_unless_it_was_change
     with ForkpointSaver("memory:", allow=[Watched]) as saver:
         parent, said = at("t", checkpoint_ns=""), [Watched(f"words, many words, {n}" * 9, id=str(n)) for n in range(20)]
 
-        def put(version: int) -> list[str]:
+        def put(version: int, *, rests: bool = False) -> list[str]:
             checkpoint, metadata = stored(list(said))
-            checkpoint["channel_values"] |= {"branch:to:n": None}
+            checkpoint["channel_values"] |= {} if rests else {"branch:to:n": None}
             checkpoint["channel_versions"] = dict.fromkeys(checkpoint["channel_values"], version)
             written.clear()
             saver.put(parent, checkpoint, metadata, {"ch": version})
@@ -538,3 +538,7 @@ def test_a_message_that_is_shown_again_is_not_written_again_unless_it_was_change
         said[16].additional_kwargs["n"] = True
         assert put(6) == ["16"]
         assert put(7) == []
+        assert put(8, rests=True) == []
+        said[0].content = "seen at rest, if not before" * 9
+        assert put(9) == []
+        assert put(10, rests=True) == ["0"]
