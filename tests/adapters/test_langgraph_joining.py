@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("langgraph", reason="the extra 'langgraph' is not installed")
 
 from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.graph import END, START, StateGraph
 from tests.adapters.langgraph_stage import at
 
@@ -119,17 +120,19 @@ def test_of_tasks_side_by_side_only_the_last_waits() -> None:
         ({}, {"writes": [("__interrupt__", ("well?",))]}),
         ({}, {"writes": [("__resume__", "yes")]}),
         ({"deltas": ["seen"]}, {}),
+        ({"seen": _DeltaSnapshot([])}, {}),
         ({"source": "update"}, {}),
         ({}, {"path": ""}),
         ({}, {"path": CALLED_WITHIN}),
     ],
     ids=[
-        "an error",
+        "error",
         "whose error",
-        "an interrupt",
-        "a resume",
-        "a delta",
-        "an update",
+        "interrupt",
+        "resume",
+        "of a delta",
+        "of a snapshot",
+        "of an update",
         "from outside",
         "within a task",
     ],
@@ -182,15 +185,48 @@ def test_writes_whose_saving_is_cancelled_are_on_record_all_the_same() -> None:
     asyncio.run(main())
 
 
-def test_writes_wait_no_longer_once_another_checkpoint_begins_the_super_step_anew() -> None:
+def test_writes_to_a_checkpoint_that_is_still_being_recorded_wait_for_the_one_after_it() -> None:
+    async def main() -> None:
+        async with staged("memory:") as stage:
+            made = checkpoint(GO_ON)
+            second = at("t", checkpoint_ns="", checkpoint_id=made[0]["id"])
+            putting = asyncio.create_task(stage.saver.aput(stage.config, *made))
+            saving = asyncio.create_task(stage.saver.aput_writes(second, [("seen", ["a"])], "task", ENTERED))
+            await putting
+            assert await stage.effects() == ["checkpoint"]
+            await stage.saver.aput(second, *checkpoint(seen=["a"]))
+            await saving
+            assert await stage.effects() == ["checkpoint", "checkpoint"]
+
+    asyncio.run(main())
+
+
+def test_writes_wait_no_longer_once_the_checkpoint_that_they_are_of_is_put_again() -> None:
+    async def main() -> None:
+        async with staged("memory:") as stage:
+            first = checkpoint(GO_ON)
+            config = await stage.saver.aput(at("t", checkpoint_ns=""), *first)
+            saving = asyncio.create_task(stage.saver.aput_writes(config, [("seen", ["a"])], "task", ENTERED))
+            await asyncio.sleep(0)
+            await stage.saver.aput(at("t", checkpoint_ns=""), *first)
+            await saving
+            found = await stage.saver.aget_tuple(config)
+            assert found is not None
+            assert found.pending_writes == [("task", "seen", ["a"])]
+
+    asyncio.run(main())
+
+
+def test_what_is_watched_is_bounded_and_what_is_let_go_is_on_record_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with staged("memory:") as stage:
             saving = stage.save()
             await asyncio.sleep(0)
-            await stage.saver.aput(at("t", checkpoint_ns=""), *checkpoint(GO_ON))
+            await stage.saver.aput(at("other", checkpoint_ns=""), *checkpoint(GO_ON))
             await saving
-            assert await stage.effects() == ["checkpoint", "writes"]
+            assert await stage.effects() == ["writes"]
 
+    monkeypatch.setattr(langgraph_joining, "_WATCHED", 1)
     asyncio.run(main())
 
 
@@ -226,7 +262,7 @@ def test_a_super_step_of_a_graph_is_one_commit(tmp_path: Path) -> None:
         async with fp.connect(tmp_path / "runs.db") as runtime, ForkpointSaver(runtime) as saver:
             app = graph.compile(checkpointer=saver)
             await app.ainvoke({"seen": []}, at("t"), durability="sync")
-            # The run is born, its input is a checkpoint, what was made of that is written and another; then the steps.
-            assert runtime.edge.journal.commits_made == 4 + 20  # type: ignore[attr-defined]
+            # The run is born, its input is a checkpoint, and what was made of that is another; then the steps.
+            assert runtime.edge.journal.commits_made == 1 + 2 + 20  # type: ignore[attr-defined]
 
     asyncio.run(main())

@@ -197,13 +197,13 @@ class Desk:
             return
         row = await self.edge.journal.row(held.run)
         if row is None:
-            row = await self._born(held)
+            await self._born(held)
         if await held.take(self._busy_s):
             row = await self.edge.journal.row(held.run)
         await held.read_on(row)
         held.check_unmoved()
 
-    async def _born(self, held: Held) -> RunRow | None:
+    async def _born(self, held: Held) -> None:
         title = Text(content=f"LangGraph thread {held.given}")
         command = Start(agent=AgentRecord(name=NAME), function=NAME, labels={LABEL: held.given}, input=(title,))
         draft = Draft(run=held.run, state=None, after=0, digest=bytes(32), at_ms=self.edge.clock.now_ms())
@@ -222,7 +222,6 @@ class Desk:
         )
         with suppress(RunExists):  # another process was first; whether it is the same thread is seen as it is read
             await self.edge.journal.append(append)
-        return await self.edge.journal.row(held.run)
 
     async def _record(self, held: Held, name: str, told: dict[str, Any], sheet: Sheet | None) -> int:
         """Put one effect on record, with what came of it: the number of its event."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from msgspec import Struct
 
 from forkpoint.adapters.langgraph_strand import Name, Seen
@@ -41,35 +42,48 @@ class Wrote(Struct, frozen=True):
 
 
 class _Step(Struct):
-    """A super-step that runs: from which checkpoint, how many of its tasks have not written, and what waits."""
+    """A super-step: how many of its tasks have not written, which channels are delta channels, and what waits."""
 
-    id: str
     tasks: int
     deltas: frozenset[str]
     waiting: Wrote | None = None
 
 
 class Joining:
-    """The super-steps that run in this process, by thread and namespace. Any OS thread may use it."""
+    """The super-steps that run in this process, by the checkpoint that they run from. Any OS thread may use it."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._steps: dict[tuple[str, str], _Step] = {}
+        self._steps: dict[tuple[str, str, str], _Step] = {}
 
     def begin(self, given: str, ns: str, checkpoint: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-        """A checkpoint is on record: what its tasks write comes next, if it has any."""
+        """A checkpoint is on its way to the record: what its tasks write comes next, if it has any."""
         tasks = tasks_after(checkpoint) if metadata.get("source") in _SOURCES else 0
-        gone: list[_Step] = []
+        self.end(given, ns, checkpoint["id"])
+        if not tasks:
+            return
+        snapshots = (name for name, value in checkpoint["channel_values"].items() if type(value) is _DeltaSnapshot)
+        deltas = frozenset((*snapshots, *(metadata.get(_DELTAS) or ())))
         with self._guard:
-            if before := self._steps.pop((given, ns), None):
-                gone.append(before)
-            if tasks:
-                self._steps[given, ns] = _Step(checkpoint["id"], tasks, frozenset(metadata.get(_DELTAS) or ()))
-                while len(self._steps) > _WATCHED:
-                    gone.append(self._steps.pop(next(iter(self._steps))))
-        for step in gone:
-            if step.waiting is not None:
-                step.waiting.tell(False)
+            self._steps[given, ns, checkpoint["id"]] = _Step(tasks, deltas)
+            oldest = next(iter(self._steps)) if len(self._steps) > _WATCHED else None
+        if oldest is not None:
+            self.end(*oldest)
+
+    def end(self, given: str, ns: str, id: str) -> None:
+        """No checkpoint is to follow that one."""
+        one = self.taken(given, ns, id)
+        if one is not None:
+            one.tell(False)
+
+    def taken(self, given: str, ns: str, id: str | None) -> Wrote | None:
+        """What waits for the checkpoint after that one, which ends the super-step.
+
+        Whoever takes it tells whether it went on record.
+        """
+        with self._guard:
+            step = self._steps.pop((given, ns, id or ""), None)
+            return None if step is None else step.waiting
 
     def wait(self, given: str, of: Name, writes: Any, task: str, path: str, seen: Seen) -> bool:
         """Wait for the checkpoint that follows; whether the writes went on record with it."""
@@ -104,27 +118,18 @@ class Joining:
         finally:
             timer.cancel()
 
-    def taken(self, given: str, ns: str, parent: str | None) -> Wrote | None:
-        """What waits for the checkpoint after ``parent``; whoever takes it tells whether it went on record."""
-        with self._guard:
-            step = self._steps.get((given, ns))
-            if step is None or step.id != parent:
-                return None
-            one, step.waiting = step.waiting, None
-            return one
-
     def waits(self, given: str) -> bool:
         """Whether anything waits for a checkpoint of this thread."""
         with self._guard:
-            return any(step.waiting is not None for (of, _), step in self._steps.items() if of == given)
+            return any(step.waiting is not None for (of, *_), step in self._steps.items() if of == given)
 
     def _offered(self, given: str, of: Name, one: Wrote) -> bool:
         """Have ``one`` wait, if nothing but its checkpoint is to follow it."""
         if not one.path.startswith("~") or one.path.startswith(_WITHIN):
             return False
         with self._guard:
-            step = self._steps.get((given, of[0]))
-            if step is None or step.id != of[1]:
+            step = self._steps.get((given, *of))
+            if step is None:
                 return False
             step.tasks -= 1
             if step.tasks or any(is_special(channel) or channel in step.deltas for channel, _ in one.writes):
@@ -134,7 +139,7 @@ class Joining:
 
     def _withdrawn(self, given: str, of: Name, one: Wrote) -> bool:
         with self._guard:
-            step = self._steps.get((given, of[0]))
+            step = self._steps.get((given, *of))
             if step is None or step.waiting is not one:
                 return False
             step.waiting = None

@@ -189,6 +189,7 @@ class ForkpointSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint, whose parent is the one that ``config`` names; durable when it returns."""
+        self._joining.begin(given_in(config), namespace_of(config), checkpoint, metadata)
         return self._home.wait(lambda: self._put(config, checkpoint, metadata, new_versions))
 
     async def aput(
@@ -199,6 +200,7 @@ class ForkpointSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """See ``put``."""
+        self._joining.begin(given_in(config), namespace_of(config), checkpoint, metadata)
         return await self._home.run(lambda: self._put(config, checkpoint, metadata, new_versions))
 
     async def _put(self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any) -> RunnableConfig:
@@ -212,7 +214,8 @@ class ForkpointSaver(BaseCheckpointSaver[int]):
         finally:
             if wrote is not None:
                 wrote.tell(went)
-        self._joining.begin(given, ns, checkpoint, metadata)
+            if not went:
+                self._joining.end(given, ns, checkpoint["id"])
         return config_of(given, ns, checkpoint["id"])
 
     def put_writes(

@@ -12,7 +12,7 @@ from forkpoint.adapters.langgraph_strand import Kept, Write, differing
 
 _OWN = ("id", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels")
 _RUN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,110}[A-Za-z0-9_-])?\Z")
-_FIRST = ("step", "source", "wrote", "ns", "values")
+_FIRST = ("step", "source", "ns", "values", "wrote")
 """What people look for, where a call is shown on one line."""
 
 _NEXT = ("branch:to:", "__start__")
