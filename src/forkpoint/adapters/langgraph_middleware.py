@@ -1,6 +1,6 @@
 """``ForkpointMiddleware``: models and tools of ``langchain.agents.create_agent`` as effects of a recorded function."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from operator import is_
 from typing import Any
@@ -10,6 +10,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphInterrupt
+from langsmith.utils import tracing_is_enabled
 from msgspec import Struct
 
 from forkpoint._canon import value_digest
@@ -25,6 +26,9 @@ from forkpoint.runtime.recorder import Recorder, current
 
 FLAGS = ("read_only", "idempotent", "reconcile", "approval", "timeout_s", "attempts")
 """What a tool may say of itself, in its ``metadata["forkpoint"]``; with the meaning that it has for ``fp.tool``."""
+
+Hook = Callable[[Any, Callable[[Any], Awaitable[Any]]], Coroutine[Any, Any, Any]]
+"""What LangChain awaits in the place of a model or tool call."""
 
 _performed: ContextVar[ToolContext | None] = ContextVar("forkpoint_langgraph_call", default=None)
 
@@ -87,8 +91,12 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
         """Ask the model through the recorder."""
         return perform(self._asked_through(request))
 
-    async def awrap_model_call(self, request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Any:
+    @property
+    def awrap_model_call(self) -> Hook:
         """Ask the model through the recorder."""
+        return _light(self._asks_model)
+
+    async def _asks_model(self, request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Any:
         return await perform(self._asked_through(request))
 
     def _asked_through(self, request: Any) -> Any:
@@ -122,8 +130,12 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
         found = recorder.waited(answered, request.tool_call["name"], is_async=False)
         return self._results.given(found, request.tool_call)
 
-    async def awrap_tool_call(self, request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Any:
+    @property
+    def awrap_tool_call(self) -> Hook:
         """Perform the call through the recorder."""
+        return _light(self._asks_tool)
+
+    async def _asks_tool(self, request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Any:
         recorder = current()
         if recorder is None or request.tool is None:
             return await perform(request)
@@ -199,6 +211,16 @@ class _Wrapped(Struct, frozen=True):
 
 def _held(model: Any) -> dict[str, Any]:
     return {**vars(model), **(model.__pydantic_private__ or {})}
+
+
+def _light(hook: Hook) -> Hook:
+    """``hook`` for an agent that is made now."""
+
+    def plain(request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Coroutine[Any, Any, Any]:
+        return hook(request, perform)
+
+    # LangChain has an ``async def`` told to LangSmith by two turns on other OS threads, even where nobody traces.
+    return hook if tracing_is_enabled() else plain
 
 
 def _no_body(**arguments: Any) -> None:
