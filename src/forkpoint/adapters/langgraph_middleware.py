@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
-from operator import is_
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,6 +14,7 @@ from msgspec import Struct
 
 from forkpoint._canon import value_digest
 from forkpoint.adapters.langgraph_models import recorded_model
+from forkpoint.adapters.langgraph_ready import said_of, same_objects, says_the_same
 from forkpoint.adapters.langgraph_tools import INTERRUPT, Results, is_interrupt
 from forkpoint.agents.tool import Approval, Probe, Tool, ToolContext, tool
 from forkpoint.effects import Recovery
@@ -114,7 +114,7 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
             return self._tool(offered[name]).recovery if name in offered else Recovery.HOLD
 
         made = recorded_model(model, agent=self._agent, models=self._models, recovery=recovery)
-        return _Wrapped(model, _held(model), tools, made)
+        return _Wrapped(model, said_of(model), tools, made)
 
     # ── tools ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -148,8 +148,9 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
 
     async def _ask(self, recorder: Recorder, request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Answer:
         call, declared = request.tool_call, self._tool(request.tool)
-        known, key = self._answered.setdefault(recorder, {}), _same_call(request)
-        if key in known and declared.recovery is not Recovery.REPEAT:
+        known = self._answered.setdefault(recorder, {})
+        key = "" if declared.recovery is Recovery.REPEAT else _same_call(request)
+        if key and key in known:
             return known[key]
 
         async def work(ctx: ToolContext, arguments: Any) -> Any:
@@ -164,7 +165,7 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
             return self._results.told(given, call)
 
         answer = await recorder.tool(declared, call["args"], perform=work, call=call.get("id") or "")
-        if isinstance(answer.outcome, Succeeded) and not is_interrupt(answer):
+        if key and isinstance(answer.outcome, Succeeded) and not is_interrupt(answer):
             known[key] = answer
         return answer
 
@@ -203,14 +204,7 @@ class _Wrapped(Struct, frozen=True):
 
     def is_of(self, model: Any, tools: list[Any]) -> bool:
         """Whether it would be made of these again as it is."""
-        if self.model is not model or len(self.tools) != len(tools) or not all(map(is_, self.tools, tools)):
-            return False
-        now = _held(model)
-        return self.held.keys() == now.keys() and all(map(is_, self.held.values(), now.values()))
-
-
-def _held(model: Any) -> dict[str, Any]:
-    return {**vars(model), **(model.__pydantic_private__ or {})}
+        return self.model is model and same_objects(self.tools, tools) and says_the_same(model, self.held)
 
 
 def _light(hook: Hook) -> Hook:
