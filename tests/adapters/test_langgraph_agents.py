@@ -1,6 +1,7 @@
 """``ForkpointMiddleware``: agents of LangChain in recorded functions, on a provider's real client."""
 
 import asyncio
+import inspect
 import json
 import threading
 from collections import Counter
@@ -21,6 +22,7 @@ from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
+from langsmith import tracing_context
 from tests.adapters.langgraph_stage import KEY, at, model_at, pays
 
 import forkpoint as fp
@@ -727,6 +729,40 @@ def test_an_idempotent_tool_is_tried_again_under_the_same_key_and_has_another_in
         assert keys[0] == keys[1] != keys[2]
 
     run(scenario)
+
+
+def test_recording_an_awaited_agent_takes_no_more_turns_on_other_os_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        turns: list[Any] = []
+        loop, in_thread = asyncio.get_running_loop(), asyncio.get_running_loop().run_in_executor
+
+        def counted(executor: Any, function: Any, *args: Any) -> Any:
+            turns.append(function)
+            return in_thread(executor, function, *args)
+
+        @tool
+        async def search(q: str) -> dict[str, str]:
+            """Search for something."""
+            return {"found": q}
+
+        with World() as world:
+            tools = [search, world.tools()[1]]
+            bare = create_agent(model_at(world.server), tools, system_prompt="Be brief.")
+            async with fp.connect("memory:") as runtime:
+                monkeypatch.setattr(loop, "run_in_executor", counted)
+                assert await world.function(bare)("17") == DONE
+                alone = len(turns)
+                assert await runtime.record("r", world.function(world.agent(tools=tools)), "17") == DONE
+                assert len(turns) == 2 * alone
+
+    run(scenario)
+
+
+def test_an_agent_that_is_made_while_langsmith_traces_has_its_hooks_traced() -> None:
+    recorded = ForkpointMiddleware()
+    with tracing_context(enabled=True):
+        assert inspect.iscoroutinefunction(recorded.awrap_model_call)
+        assert inspect.iscoroutinefunction(recorded.awrap_tool_call)
 
 
 def test_growth_of_a_recorded_agent_is_that_of_what_is_new(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ message's *rest*, which is kept beside it. A message's id is no part of what is 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from langchain_core.messages import (
@@ -71,16 +72,26 @@ def to_ours(message: BaseMessage) -> Message:
     return Message(role="assistant", parts=tuple(parts), finish_reason=reason)
 
 
-def rest_of(message: BaseMessage) -> dict[str, Any]:
-    """What a message has that no model is shown, as JSON; and its content as it is, where the parts do not tell it."""
-    kept = {name: getattr(message, name) for name in type(message).model_fields if name not in _TOLD}
+def rest_of(message: BaseMessage, told: Message | None = None) -> dict[str, Any]:
+    """What a message has that no model is shown, as JSON; and its content as it is, where the parts do not tell it.
+
+    ``told`` is the message in our words, for who has it already.
+    """
+    kept = {name: getattr(message, name) for name in _untold(type(message))}
     rest = {name: _plain(value) for name, value in kept.items() if value not in (None, {}, [], "", False, "success")}
-    told = to_ours(message)
-    if not isinstance(message, ToolMessage) and _content(told.parts) != message.content:
-        rest["content"] = _plain(message.content)
+    if not isinstance(message, ToolMessage):
+        told = to_ours(message) if told is None else told
+        if _content(told.parts) != message.content:
+            rest["content"] = _plain(message.content)
     if isinstance(message, ChatMessage):
         rest["role"] = message.role
     return rest
+
+
+@cache
+def _untold(kind: type[BaseMessage]) -> tuple[str, ...]:
+    """The fields of a class of messages that no model is shown."""
+    return tuple(name for name in kind.model_fields if name not in _TOLD)
 
 
 def to_theirs(message: Message, rest: Mapping[str, Any] | None = None) -> BaseMessage:

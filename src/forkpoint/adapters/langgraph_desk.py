@@ -6,10 +6,12 @@ from contextlib import suppress
 from typing import Any
 
 from forkpoint.adapters.langgraph_holding import NAME, Held
+from forkpoint.adapters.langgraph_joining import Wrote
 from forkpoint.adapters.langgraph_noting import Note
-from forkpoint.adapters.langgraph_sheet import Sheet, value_of
+from forkpoint.adapters.langgraph_sheet import Sheet
 from forkpoint.adapters.langgraph_strand import CHECKPOINT, FORGET, WRITES, Kept, Name, Seen, Write, everything
 from forkpoint.adapters.langgraph_telling import checkpoint_told, is_going, is_stopping, run_named, writes_told
+from forkpoint.adapters.langgraph_valued import value_of
 from forkpoint.adapters.langgraph_values import Values
 from forkpoint.commands import Return, Start
 from forkpoint.decide import decide, start
@@ -134,15 +136,22 @@ class Desk:
         metadata: Any,
         new_versions: Any,
         values: Values,
+        wrote: Wrote | None = None,
     ) -> None:
-        """Record a checkpoint."""
+        """Record a checkpoint, with what a task wrote to the one before it."""
         held = await self._known(given)
         async with held.lock:
             await self._open(held)
             before = held.strand.any_checkpoint((ns, parent)) if parent is not None else None
             await self._learn(held, before)
             sheet = Sheet(held.strand.pieces, values)
-            told = checkpoint_told(sheet, checkpoint, metadata, new_versions, ns=ns, parent=before or parent)
+            joined = None
+            if wrote is not None and parent is not None:
+                there = held.strand.writes((ns, parent), wrote.seen)
+                joined = writes_told(sheet, wrote.writes, there, task=wrote.task, path=wrote.path)
+            told = checkpoint_told(
+                sheet, checkpoint, metadata, new_versions, ns=ns, parent=before or parent, wrote=joined
+            )
             held.known.add(await self._record(held, CHECKPOINT, told, sheet))
             if not is_going(ns, checkpoint):
                 held.rest_after(self._idle_s)
@@ -165,9 +174,10 @@ class Desk:
             await self._learn(held, of)
             sheet = Sheet(held.strand.pieces, values)
             there = held.strand.writes(name, seen)
-            told = writes_told(sheet, writes, there, task=task, path=path, ns=name[0], of=of or name[1])
+            told = writes_told(sheet, writes, there, task=task, path=path)
             if told is not None:
-                await self._record(held, WRITES, told, sheet)
+                where = {"of": name[1], "ns": name[0]} if of is None else {"of": of.seq}
+                await self._record(held, WRITES, {**told, **where}, sheet)
             if is_stopping(writes):
                 held.rest_after(self._idle_s)
 
@@ -187,13 +197,13 @@ class Desk:
             return
         row = await self.edge.journal.row(held.run)
         if row is None:
-            row = await self._born(held)
+            await self._born(held)
         if await held.take(self._busy_s):
             row = await self.edge.journal.row(held.run)
         await held.read_on(row)
         held.check_unmoved()
 
-    async def _born(self, held: Held) -> RunRow | None:
+    async def _born(self, held: Held) -> None:
         title = Text(content=f"LangGraph thread {held.given}")
         command = Start(agent=AgentRecord(name=NAME), function=NAME, labels={LABEL: held.given}, input=(title,))
         draft = Draft(run=held.run, state=None, after=0, digest=bytes(32), at_ms=self.edge.clock.now_ms())
@@ -212,7 +222,6 @@ class Desk:
         )
         with suppress(RunExists):  # another process was first; whether it is the same thread is seen as it is read
             await self.edge.journal.append(append)
-        return await self.edge.journal.row(held.run)
 
     async def _record(self, held: Held, name: str, told: dict[str, Any], sheet: Sheet | None) -> int:
         """Put one effect on record, with what came of it: the number of its event."""

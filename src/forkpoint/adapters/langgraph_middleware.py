@@ -1,6 +1,6 @@
 """``ForkpointMiddleware``: models and tools of ``langchain.agents.create_agent`` as effects of a recorded function."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -9,9 +9,12 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphInterrupt
+from langsmith.utils import tracing_is_enabled
+from msgspec import Struct
 
 from forkpoint._canon import value_digest
 from forkpoint.adapters.langgraph_models import recorded_model
+from forkpoint.adapters.langgraph_ready import said_of, same_objects, says_the_same
 from forkpoint.adapters.langgraph_tools import INTERRUPT, Results, is_interrupt
 from forkpoint.agents.tool import Approval, Probe, Tool, ToolContext, tool
 from forkpoint.effects import Recovery
@@ -23,6 +26,9 @@ from forkpoint.runtime.recorder import Recorder, current
 
 FLAGS = ("read_only", "idempotent", "reconcile", "approval", "timeout_s", "attempts")
 """What a tool may say of itself, in its ``metadata["forkpoint"]``; with the meaning that it has for ``fp.tool``."""
+
+Hook = Callable[[Any, Callable[[Any], Awaitable[Any]]], Coroutine[Any, Any, Any]]
+"""What LangChain awaits in the place of a model or tool call."""
 
 _performed: ContextVar[ToolContext | None] = ContextVar("forkpoint_langgraph_call", default=None)
 
@@ -76,6 +82,7 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
         self._models = models
         self._results = Results(allow)
         self._declared: dict[str, tuple[Any, Tool[..., Any]]] = {}
+        self._last: _Wrapped | None = None
         self._answered: WeakKeyDictionary[Recorder, dict[str, Answer]] = WeakKeyDictionary()
 
     # ── the model ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -84,20 +91,30 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
         """Ask the model through the recorder."""
         return perform(self._asked_through(request))
 
-    async def awrap_model_call(self, request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Any:
+    @property
+    def awrap_model_call(self) -> Hook:
         """Ask the model through the recorder."""
+        return _light(self._asks_model)
+
+    async def _asks_model(self, request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Any:
         return await perform(self._asked_through(request))
 
     def _asked_through(self, request: Any) -> Any:
         if current() is None:
             return request
-        offered = {one.name: one for one in request.tools if not isinstance(one, dict)}
+        last = self._last
+        if last is None or not last.is_of(request.model, request.tools):
+            last = self._last = self._wrapped(request.model, [*request.tools])
+        return request.override(model=last.recorded)
+
+    def _wrapped(self, model: Any, tools: list[Any]) -> "_Wrapped":
+        offered = {one.name: one for one in tools if not isinstance(one, dict)}
 
         def recovery(name: str) -> Recovery:
             return self._tool(offered[name]).recovery if name in offered else Recovery.HOLD
 
-        model = recorded_model(request.model, agent=self._agent, models=self._models, recovery=recovery)
-        return request.override(model=model)
+        made = recorded_model(model, agent=self._agent, models=self._models, recovery=recovery)
+        return _Wrapped(model, said_of(model), tools, made)
 
     # ── tools ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -113,8 +130,12 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
         found = recorder.waited(answered, request.tool_call["name"], is_async=False)
         return self._results.given(found, request.tool_call)
 
-    async def awrap_tool_call(self, request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Any:
+    @property
+    def awrap_tool_call(self) -> Hook:
         """Perform the call through the recorder."""
+        return _light(self._asks_tool)
+
+    async def _asks_tool(self, request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Any:
         recorder = current()
         if recorder is None or request.tool is None:
             return await perform(request)
@@ -127,8 +148,9 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
 
     async def _ask(self, recorder: Recorder, request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Answer:
         call, declared = request.tool_call, self._tool(request.tool)
-        known, key = self._answered.setdefault(recorder, {}), _same_call(request)
-        if key in known and declared.recovery is not Recovery.REPEAT:
+        known = self._answered.setdefault(recorder, {})
+        key = "" if declared.recovery is Recovery.REPEAT else _same_call(request)
+        if key and key in known:
             return known[key]
 
         async def work(ctx: ToolContext, arguments: Any) -> Any:
@@ -143,7 +165,7 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
             return self._results.told(given, call)
 
         answer = await recorder.tool(declared, call["args"], perform=work, call=call.get("id") or "")
-        if isinstance(answer.outcome, Succeeded) and not is_interrupt(answer):
+        if key and isinstance(answer.outcome, Succeeded) and not is_interrupt(answer):
             known[key] = answer
         return answer
 
@@ -170,6 +192,29 @@ class ForkpointMiddleware(AgentMiddleware[Any, Any, Any]):
         )
         declared: Tool[..., Any] = made(_no_body)
         return declared
+
+
+class _Wrapped(Struct, frozen=True):
+    """A recorded model, what it was made of, and what that held."""
+
+    model: Any
+    held: dict[str, Any]
+    tools: list[Any]
+    recorded: Any
+
+    def is_of(self, model: Any, tools: list[Any]) -> bool:
+        """Whether it would be made of these again as it is."""
+        return self.model is model and same_objects(self.tools, tools) and says_the_same(model, self.held)
+
+
+def _light(hook: Hook) -> Hook:
+    """``hook`` for an agent that is made now."""
+
+    def plain(request: Any, perform: Callable[[Any], Awaitable[Any]]) -> Coroutine[Any, Any, Any]:
+        return hook(request, perform)
+
+    # LangChain has an ``async def`` told to LangSmith by two turns on other OS threads, even where nobody traces.
+    return hook if tracing_is_enabled() else plain
 
 
 def _no_body(**arguments: Any) -> None:

@@ -13,19 +13,19 @@ from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import BaseMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from forkpoint.adapters.langchain_messages import rest_of, to_ours, to_theirs, usage_of
+from forkpoint.adapters.langgraph_known import Known
+from forkpoint.adapters.langgraph_ready import Ready, says_the_same, setting, without_repeats
 from forkpoint.adapters.provider_errors import translated
 from forkpoint.definition import ToolRecord
 from forkpoint.effects import Recovery
-from forkpoint.errors import ForkpointError, ValueNotJson
+from forkpoint.errors import ForkpointError
 from forkpoint.messages import Message
 from forkpoint.ports import ModelProgress, ModelRequest, ModelResponse, ModelUnavailable
 from forkpoint.runtime.asks import Answer
 from forkpoint.runtime.calls import in_thread
 from forkpoint.runtime.recorder import Recorder, current
-from forkpoint.values import to_json
 
 _CALLBACKS = "run_manager"
 """Under which name LangChain gives whoever is to hear of a model's answer."""
@@ -66,7 +66,7 @@ class _Asking:
         self._agent = agent
         self._models = models
         self._recovery = recovery
-        self._alone: Any = None
+        self._ready: Ready | None = None
 
     def _should_stream(self, **asked: Any) -> bool:
         # A recorded answer is whole; while it is made, the model itself streams to whoever listens.
@@ -113,11 +113,14 @@ class _Asking:
         given: dict[str, Any],
         generate: Callable[..., Awaitable[ChatResult]],
     ) -> ChatResult:
-        tell_of = _KNOWN.setdefault(recorder, _Known())
-        request = request_of(self._model, messages, given, self._recovery, tell_of)
+        known = _KNOWN.get(recorder)
+        if known is None:
+            known = _KNOWN[recorder] = Known()
+        ready = self._made_ready()
+        request = request_of(ready, messages, given, self._recovery, known)
 
         async def perform(changed: ModelRequest, progress: Told) -> ModelResponse:
-            model, told, more = self._as_changed(request, changed, messages, given)
+            model, told, more = self._as_changed(ready, request, changed, messages, given)
             pieces: list[ModelProgress] = []
 
             def tell(piece: ModelProgress) -> None:
@@ -140,13 +143,24 @@ class _Asking:
 
         return result_of(await recorder.model(request, perform, agent=self._agent))
 
+    def _made_ready(self) -> Ready:
+        """The model ready to be asked, as long as it says what it said."""
+        if self._ready is None or not says_the_same(self._model, self._ready.said):
+            self._ready = Ready.of(self._model)
+        return self._ready
+
     def _as_changed(
-        self, asked: ModelRequest, changed: ModelRequest, messages: list[BaseMessage], given: dict[str, Any]
+        self,
+        ready: Ready,
+        asked: ModelRequest,
+        changed: ModelRequest,
+        messages: list[BaseMessage],
+        given: dict[str, Any],
     ) -> tuple[Any, list[BaseMessage], dict[str, Any]]:
         """The model to ask, with what, where a fork put something in the place of what the code asks."""
-        if self._alone is None:
-            self._alone = without_repeats(self._model)
-        model, told, more = self._alone, messages, given
+        if ready.alone is None:
+            ready.alone = without_repeats(self._model)
+        model, told, more = ready.alone, messages, given
         if changed.instructions != asked.instructions:
             rest = messages[1:] if messages and isinstance(messages[0], SystemMessage) else messages
             told = [SystemMessage(content=changed.instructions), *rest] if changed.instructions else list(rest)
@@ -164,76 +178,27 @@ class _Asking:
 # ── requests and results ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Known:
-    """What one recorded function's messages are in our words. Most of a request is what the one before had."""
-
-    def __init__(self) -> None:
-        self._told: dict[int, tuple[BaseMessage, Any, Any, Message]] = {}
-
-    def __call__(self, message: BaseMessage) -> Message:
-        content, calls = message.content, message.__dict__.get("tool_calls")
-        there = self._told.get(id(message))
-        if there is not None and there[0] is message and there[1] is content and there[2] is calls:
-            return there[3]
-        ours = to_ours(message)
-        if isinstance(content, str):  # blocks may change within
-            if len(self._told) >= _MOST:
-                self._told.clear()
-            self._told[id(message)] = (message, content, calls, ours)
-        return ours
-
-
-_MOST = 10_000
-_KNOWN: WeakKeyDictionary[Recorder, _Known] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Recorder, Known] = WeakKeyDictionary()
 
 
 def request_of(
-    model: Any,
+    ready: Ready,
     messages: Sequence[BaseMessage],
     given: Mapping[str, Any],
     recovery: Callable[[str], Recovery],
-    told: Callable[[BaseMessage], Message] = to_ours,
+    known: Known,
 ) -> ModelRequest:
     """What a chat model is asked, as a run records it."""
-    known = model._get_ls_params()
-    instructions, rest = "", list(messages)
+    instructions, rest = "", messages
     if rest and isinstance(rest[0], SystemMessage) and isinstance(rest[0].content, str):
         instructions, rest = rest[0].content, rest[1:]
-    provider, name = known.get("ls_provider") or type(model).__name__, known.get("ls_model_name")
-    own = {key: known[f"ls_{key}"] for key in ("temperature", "max_tokens") if known.get(f"ls_{key}") is not None}
-    settings = {**own, **{key: _setting(item) for key, item in given.items() if key != "tools" and item is not None}}
+    asked = {key: setting(item) for key, item in given.items() if key != "tools" and item is not None}
     return ModelRequest(
-        model=f"{provider}:{name}" if name else str(provider),
+        model=ready.name,
         instructions=instructions,
-        messages=[told(message) for message in rest],
-        tools=tuple(_tool(tool, recovery) for tool in given.get("tools") or ()),
-        settings=settings,
-    )
-
-
-def _setting(value: Any) -> Any:
-    """A setting as JSON; a class by the schema of what it describes, or its name."""
-    try:
-        return to_json(value)
-    except ValueNotJson:
-        if hasattr(value, "model_json_schema"):
-            return to_json(value.model_json_schema())
-        kind = value if isinstance(value, type) else type(value)
-        return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _tool(tool: Any, recovery: Callable[[str], Recovery]) -> ToolRecord:
-    try:
-        told = convert_to_openai_tool(tool)["function"]
-    except (ValueError, KeyError, TypeError):  # a tool of the provider's own, which only it knows
-        name = str(tool.get("name") or tool.get("type")) if isinstance(tool, dict) else str(tool)
-        return ToolRecord(name=name, parameters=_setting(tool), recovery=Recovery.REPEAT)
-    name = told["name"]
-    return ToolRecord(
-        name=name,
-        description=told.get("description", ""),
-        parameters=to_json(told.get("parameters")),
-        recovery=recovery(name),
+        messages=known.told(rest),
+        tools=ready.told(given.get("tools") or (), recovery),
+        settings={**ready.settings, **asked},
     )
 
 
@@ -245,10 +210,11 @@ def _tool_told(tool: ToolRecord) -> dict[str, Any]:
 
 def _response(result: ChatResult) -> ModelResponse:
     generation = result.generations[0]
-    rest = {"message": rest_of(generation.message)}
+    said = to_ours(generation.message)
+    rest = {"message": rest_of(generation.message, said)}
     info = {"generation_info": generation.generation_info, "llm_output": result.llm_output}
-    rest |= {name: _setting(item) for name, item in info.items() if item}
-    return ModelResponse(message=to_ours(generation.message), usage=usage_of(generation.message), rest=rest)
+    rest |= {name: setting(item) for name, item in info.items() if item}
+    return ModelResponse(message=said, usage=usage_of(generation.message), rest=rest)
 
 
 def result_of(answer: Answer) -> ChatResult:
@@ -268,23 +234,6 @@ def _spoken(message: Message) -> Message:
 
 
 # ── clients ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def without_repeats(model: Any) -> Any:
-    """``model`` without its client's own repeats, so that every attempt is on record."""
-    if not isinstance(model, BaseChatModel):
-        return model
-    fields: Any = type(model).model_fields
-    alone: Any = model.model_copy(update={"max_retries": 0} if "max_retries" in fields else None)
-    for name in ("_client", "_async_client"):  # made when first used, from what the model says
-        alone.__dict__.pop(name, None)
-    for root, client in (("root_client", "client"), ("root_async_client", "async_client")):
-        found = getattr(alone, root, None)
-        if found is not None and hasattr(found, "with_options"):
-            once = found.with_options(max_retries=0)
-            object.__setattr__(alone, root, once)
-            object.__setattr__(alone, client, once.chat.completions)
-    return alone
 
 
 def _keys(model: Any) -> list[str]:

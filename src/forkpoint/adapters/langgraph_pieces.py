@@ -20,10 +20,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from forkpoint.adapters.langgraph_said import SAID, said_in
 from forkpoint.adapters.langgraph_seen import Place, Seen
 
 _encode = msgspec.json.Encoder().encode
-_WHOLE = ("$ext", "$typed", "$bytes", "$float")
+_NESTED = (list, dict)
+_WHOLE = ("$ext", SAID, "$typed", "$bytes", "$float")
 """What names no nodes within."""
 
 
@@ -41,6 +43,10 @@ class Recent(Struct, frozen=True):
     items: list[Any]
     told: list[Any]
     chains: list[bytes]
+
+    def goes_on(self, kept: int, items: list[Any], told: list[Any], chains: list[bytes]) -> None:
+        """The list has other items after the first ``kept``."""
+        self.items[kept:], self.told[kept:], self.chains[kept:] = items, told, chains
 
 
 class Pieces:
@@ -68,6 +74,20 @@ class Pieces:
         """Take the nodes that event ``seq`` holds."""
         for index, body in enumerate(nodes):
             self.bodies[seq, index] = absolute(body, seq)
+
+    def keep(self, place: Place, body: Any, mark: bytes) -> None:
+        """Take a node whose digest is known."""
+        self.bodies[place] = absolute(body, place[0])
+        self._marks[place] = mark
+        self.by_mark.setdefault(mark, place)
+
+    def keep_row(self, place: Place, body: Any, chains: list[bytes]) -> None:
+        """Take a list's node, given a digest up to each of its own items."""
+        self.bodies[place] = row = absolute(body, place[0])
+        base, start = _base_of(row)
+        for number, chain in enumerate(chains, start + 1):
+            self.stretches.setdefault(chain, (place, number))
+        self._rows[place] = Row(base, start, tuple(chains))
 
     def items(self, place: Place, count: int) -> list[Any]:
         """The first ``count`` items of a list, as told."""
@@ -120,8 +140,7 @@ class Pieces:
             self._marks[place] = mark = self.mark(body)
             self.by_mark.setdefault(mark, place)
             return
-        keep = body.get("$keep")
-        base, start = ((keep[0], keep[1]), keep[2]) if keep else (None, 0)
+        base, start = _base_of(body)
         chains, chain = [], self.chain(base, start) if base else b""
         for number, item in enumerate(body["$add"], start + 1):
             chain = digest(chain, self.mark(item))
@@ -147,6 +166,8 @@ class Pieces:
 
 def marked(body: Any, mark_at: Callable[[Place], bytes], chain: Callable[[Place, int], bytes]) -> bytes:
     """The digest of what ``body`` means, wherever its nodes lie."""
+    if isinstance(body, dict) and "$ext" in body and len(body) == 1:
+        body = said_in(body)
     raw = _encode(body)
     if b'"$":' not in raw and b'"$list":' not in raw:
         return digest(raw)
@@ -192,19 +213,20 @@ def places(body: Any) -> Iterator[Place]:
 
 def absolute(body: Any, seq: int) -> Any:
     """``body`` with the event's own nodes named as those of event ``seq``."""
-    if isinstance(body, list):
-        return [absolute(item, seq) for item in body]
-    if not isinstance(body, dict):
+    kind = type(body)
+    if kind is list:
+        return [absolute(item, seq) if type(item) in _NESTED else item for item in body]
+    if kind is not dict:
         return body
     if len(body) == 1:
         (name,) = body
         if name in _WHOLE:
             return body
         if name == "$":
-            return {"$": [seq, body["$"]]} if isinstance(body["$"], int) else body
+            return {"$": [seq, body["$"]]} if type(body["$"]) is int else body
         if name == "$list":
             return {"$list": [seq, *body["$list"]]} if len(body["$list"]) == 2 else body
-    told = {key: absolute(item, seq) for key, item in body.items()}
+    told = {key: absolute(item, seq) if type(item) in _NESTED else item for key, item in body.items()}
     if _is_row(body) and len(body.get("$keep", "   ")) == 2:
         told["$keep"] = [seq, *body["$keep"]]
     return told
@@ -215,6 +237,11 @@ def place_in(where: Any) -> Place:
     if isinstance(where, int):
         return 0, where
     return (0, where[0]) if len(where) == 1 else (where[0], where[1])
+
+
+def _base_of(row: Any) -> tuple[Place | None, int]:
+    keep = row.get("$keep")
+    return ((keep[0], keep[1]), keep[2]) if keep else (None, 0)
 
 
 def _is_row(body: Any) -> bool:

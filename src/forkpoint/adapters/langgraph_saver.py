@@ -23,8 +23,9 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from forkpoint.adapters.langgraph_desk import Desk
 from forkpoint.adapters.langgraph_home import Home
+from forkpoint.adapters.langgraph_joining import Joining
 from forkpoint.adapters.langgraph_pins import Pins
-from forkpoint.adapters.langgraph_strand import Seen, everything
+from forkpoint.adapters.langgraph_strand import Name, Seen, everything
 from forkpoint.adapters.langgraph_tuples import (
     checkpoint_of,
     config_of,
@@ -95,6 +96,7 @@ class ForkpointSaver(BaseCheckpointSaver[int]):
         except BaseException:
             self._home.stop()
             raise
+        self._joining = Joining()
         self._pins = Pins(lambda given: self._home.run(lambda: self._desk.head(given)))
 
     def _opened(self, store: str | Path | Journal, lease_s: float, options: Mapping[str, Any]) -> Desk:
@@ -187,6 +189,7 @@ class ForkpointSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint, whose parent is the one that ``config`` names; durable when it returns."""
+        self._joining.begin(given_in(config), namespace_of(config), checkpoint, metadata)
         return self._home.wait(lambda: self._put(config, checkpoint, metadata, new_versions))
 
     async def aput(
@@ -197,36 +200,53 @@ class ForkpointSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """See ``put``."""
+        self._joining.begin(given_in(config), namespace_of(config), checkpoint, metadata)
         return await self._home.run(lambda: self._put(config, checkpoint, metadata, new_versions))
 
     async def _put(self, config: RunnableConfig, checkpoint: Any, metadata: Any, new_versions: Any) -> RunnableConfig:
         given, ns = given_in(config), namespace_of(config)
         said = get_checkpoint_metadata(config, metadata)
         parent = checkpoint_of(config)
-        await self._desk.put(given, ns, parent, checkpoint, said, new_versions, self._values)
+        wrote, went = self._joining.taken(given, ns, parent), False
+        try:
+            await self._desk.put(given, ns, parent, checkpoint, said, new_versions, self._values, wrote)
+            went = True
+        finally:
+            if wrote is not None:
+                wrote.tell(went)
+            if not went:
+                self._joining.end(given, ns, checkpoint["id"])
         return config_of(given, ns, checkpoint["id"])
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store writes that wait on the checkpoint that ``config`` names; durable when it returns."""
-        seen = self._pins.seen(given_in(config))
-        self._home.wait(lambda: self._put_writes(config, writes, task_id, task_path, seen))
+        given, of = given_in(config), _written_to(config)
+        seen = self._pins.seen(given)
+        if not self._joining.wait(given, of, writes, task_id, task_path, seen):
+            self._home.wait(lambda: self._put_writes(given, of, writes, task_id, task_path, seen))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """See ``put_writes``."""
-        seen = await self._pins.aseen(given_in(config))
-        await self._home.run(lambda: self._put_writes(config, writes, task_id, task_path, seen))
+        given, of = given_in(config), _written_to(config)
+        seen = await self._pins.aseen(given)
 
-    async def _put_writes(self, config: RunnableConfig, writes: Any, task: str, path: str, seen: Seen) -> None:
-        of = checkpoint_of(config)
-        if of is None:
-            raise GraphBadConfig(name="checkpoint_id", given="None")
-        await self._desk.put_writes(
-            given_in(config), (namespace_of(config), of), writes, task, path, self._values, seen
-        )
+        async def alone() -> None:
+            await self._home.run(lambda: self._put_writes(given, of, writes, task_id, task_path, seen))
+
+        try:
+            joined = await self._joining.awaited(given, of, writes, task_id, task_path, seen)
+        except asyncio.CancelledError:
+            await alone()  # being cancelled does not call it off
+            raise
+        if not joined:
+            await alone()
+
+    async def _put_writes(self, given: str, of: Name, writes: Any, task: str, path: str, seen: Seen) -> None:
+        await self._desk.put_writes(given, of, writes, task, path, self._values, seen)
 
     # ── whole threads ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -310,6 +330,13 @@ class ForkpointSaver(BaseCheckpointSaver[int]):
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _written_to(config: RunnableConfig) -> Name:
+    of = checkpoint_of(config)
+    if of is None:
+        raise GraphBadConfig(name="checkpoint_id", given="None")
+    return namespace_of(config), of
 
 
 def _edge(store: str | Path | Journal, lease_s: float) -> Edge:

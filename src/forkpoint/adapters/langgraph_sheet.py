@@ -1,4 +1,4 @@
-"""Values of a LangGraph state to pieces, and pieces to values. Pure."""
+"""Values of a LangGraph state to pieces. Pure."""
 
 import math
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.types import Send
-from msgspec.structs import replace
 
 from forkpoint.adapters.langgraph_pieces import Pieces, Recent, absolute, digest, marked, place_in
-from forkpoint.adapters.langgraph_seen import Place, Told, told_as
+from forkpoint.adapters.langgraph_said import is_text, said_of
+from forkpoint.adapters.langgraph_seen import Place, Told, moved, ref_to, told_as
 from forkpoint.adapters.langgraph_values import Values
 
 SMALL = 64
@@ -26,8 +26,19 @@ SHORT = 8
 WATCHED = 16
 """How many of the last items of a list are looked at anew, though they are the same objects as before."""
 
+_SHORT_TEXT = 10
+"""A text of so many characters is small however they are written."""
+
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
+
+
+class _Grown(msgspec.Struct, frozen=True):
+    """What a channel's long list has after the first ``kept`` items: those, how each is told, a digest up to each."""
+
+    kept: int
+    items: list[Any]
+    told: list[Any]
+    chains: list[bytes]
 
 
 class Sheet:
@@ -42,9 +53,10 @@ class Sheet:
         self._by_bytes: dict[bytes, Place] = {}
         self._stretches: dict[bytes, tuple[Place, int]] = {}
         self._marks: dict[Place, bytes] = {}
-        self._chains: dict[Place, list[bytes]] = {}
-        self._recent: dict[tuple[str, str], tuple[Recent, int]] = {}
-        self._seen: list[Told] = []
+        self._rows: dict[int, tuple[int, list[bytes]]] = {}
+        self._grown: dict[tuple[str, str], _Grown] = {}
+        self._messages: dict[int, Told] = {}
+        self._sends: dict[int, tuple[Send, Any]] = {}
 
     def told(self, value: Any, where: str) -> Any:
         """``value`` as the event tells it. Raises ``langgraph.no-safe-form``, naming it as ``where``."""
@@ -62,48 +74,53 @@ class Sheet:
             return self.told(value, where)
         self._where = where
         before = self._pieces.recent.get(channel)
-        same = _same(before.items, value) if before is not None and trusts else 0
-        kept = max(0, same - WATCHED)
-        while before is not None and kept < same and self._is_still(before.told[kept], value[kept]):
-            kept += 1
-        old = (before.told[:kept], before.chains[:kept]) if before is not None else ([], [])
-        told = [*old[0], *(self._item(item) for item in value[kept:])]
-        chains = self._chained(told, old[1])
-        self._recent[channel] = (Recent(list(value), told, chains), kept)
-        return self._long(told, chains)
+        kept = self._kept(before, value, trusts) if before is not None else 0
+        chain = before.chains[kept - 1] if before is not None and kept else b""
+        items = value[kept:]
+        told = [self._item(item) for item in items]
+        chains = self._chained(told, chain)
+        self._grown[channel] = _Grown(kept, items, told, chains)
+        return self._long(told, chains, kept, chain)
 
-    def _is_still(self, told: Any, value: Any) -> bool:
-        """Whether ``value`` is a message that has not changed since it was ``told``."""
-        place = self._pieces.seen.place_of(value)
-        return place is not None and told == _ref(place)
+    def _kept(self, before: Recent, value: list[Any], trusts: bool) -> int:
+        """How many items need not be told again: the same objects, if ``trusts``, but for the last few; and of the
+        others those that are messages which are still what they were."""
+        same = _same(before.items, value)
+        kept = max(0, same - WATCHED) if trusts else 0
+        kept += self._pieces.seen.unchanged(value[kept:same], before.told[kept:same])
+        return kept if kept and before.chains[kept - 1] in self._pieces.stretches else 0
 
     def recorded(self, seq: int) -> None:
         """The event is on record as ``seq``: its nodes are known from now on."""
-        self._pieces.hold(seq, self.nodes)
-        for index in range(len(self.nodes)):
-            self._pieces.note((seq, index))
+        pieces = self._pieces
+        for index, body in enumerate(self.nodes):
+            if index in self._rows:
+                pieces.keep_row((seq, index), body, self._rows[index][1])
+            else:
+                pieces.keep((seq, index), body, self._marks[0, index])
         for key, place in self._by_bytes.items():
-            self._pieces.by_bytes.setdefault(key, place if place[0] else (seq, place[1]))
-        for told in self._seen:
-            self._pieces.seen.keep(told if told.place[0] else replace(told, place=(seq, told.place[1])))
-        for channel, (recent, kept) in self._recent.items():
-            recent.told[kept:] = [absolute(one, seq) for one in recent.told[kept:]]
-            self._pieces.recent[channel] = recent
+            pieces.by_bytes.setdefault(key, place if place[0] else (seq, place[1]))
+        for message in self._messages.values():
+            pieces.seen.keep(message if message.place[0] else moved(message, (seq, message.place[1])))
+        for channel, grown in self._grown.items():
+            told = [absolute(one, seq) for one in grown.told]
+            if grown.kept:
+                pieces.recent[channel].goes_on(grown.kept, grown.items, told, grown.chains)
+            else:
+                pieces.recent[channel] = Recent(grown.items, told, grown.chains)
 
     def _told(self, value: Any, *, apart: bool = False, inside: bool = False) -> Any:
         kind = type(value)
         if value is None or kind is bool or (kind is int and -(2**63) <= value < 2**64):
             return value
-        if (kind is str and _is_text(value)) or (kind is float and math.isfinite(value)):
+        if (kind is str and is_text(value)) or (kind is float and math.isfinite(value)):
             return value
         if kind is list or kind is tuple:
             return self._list(value, inside=inside)
-        if kind is dict and all(type(key) is str and _is_text(key) for key in value):
+        if kind is dict and all(type(key) is str and is_text(key) for key in value):
             return self._dict(value, apart=apart, inside=inside)
         if kind is Send:
-            timeout = getattr(value, "timeout", None)
-            arg = self._told(value.arg, apart=apart, inside=inside)
-            return {"$send": [value.node, arg] if timeout is None else [value.node, arg, self._leaf(timeout)]}
+            return self._send(value, apart=apart, inside=inside)
         if kind is _DeltaSnapshot:
             return {"$delta": self._told(value.value)}
         return self._leaf(value)
@@ -118,19 +135,35 @@ class Sheet:
             return {"$map": [[key, item] for key, item in told.items()]}
         return told
 
+    def _send(self, value: Send, *, apart: bool, inside: bool) -> Any:
+        # A task is written, and stands in the checkpoint that comes with that.
+        if id(value) in self._sends:
+            return self._sends[id(value)][1]
+        timeout = getattr(value, "timeout", None)
+        arg = self._told(value.arg, apart=apart, inside=inside)
+        told = {"$send": [value.node, arg] if timeout is None else [value.node, arg, self._leaf(timeout)]}
+        self._sends[id(value)] = value, told
+        return told
+
     def _leaf(self, value: Any) -> Any:
         """A value that only the serializer knows."""
-        found = self._pieces.seen.place_of(value)
-        if found is not None:
-            return _ref(found)
-        typed = self._values.typed(value, self._where)
-        told = self._by_what_is_written(typed, lambda: self._values.told(typed, self._where))
-        if _is_ref(told) and (now := told_as(value, place_in(told["$"]))) is not None:
-            self._seen.append(now)
+        ref = self._pieces.seen.ref_of(value)
+        if ref is not None:
+            return ref
+        if id(value) in self._messages:
+            return self._messages[id(value)].ref
+        said = said_of(value) if self._values.is_langgraphs else None
+        if said is not None:
+            told, fields = self._small(said[0]), said[1]
+        else:
+            typed, fields = self._values.typed(value, self._where), None
+            told = self._by_what_is_written(typed, lambda: self._values.told(typed, self._where))
+        if _is_ref(told) and (now := told_as(value, place_in(told["$"]), fields)) is not None:
+            self._messages[id(value)] = now
         return told
 
     def _item(self, value: Any) -> Any:
-        """An item of a list. Most of a long one are known: what the serializer writes of them tells, and is quick."""
+        """An item of a long list. Most are known: what the serializer writes of them tells, and is quick."""
         if type(value) not in (dict, list, tuple):
             return self._small(self._told(value, inside=True))
         typed = self._values.typed(value, self._where)
@@ -140,7 +173,7 @@ class Sheet:
         key = digest(typed[0].encode(), b"\n", typed[1])
         found = self._pieces.by_bytes.get(key) or self._by_bytes.get(key)
         if found is not None:
-            return _ref(found)
+            return ref_to(found)
         told = self._small(tell())
         if _is_ref(told):
             self._by_bytes[key] = place_in(told["$"])
@@ -148,9 +181,7 @@ class Sheet:
 
     def _small(self, body: Any, limit: int = SMALL) -> Any:
         """``body``, or a reference to it as a node if it is over ``limit`` bytes."""
-        if _is_ref(body) or (isinstance(body, dict) and len(body) == 1 and "$list" in body):
-            return body
-        if (isinstance(body, list) and len(body) <= SHORT) or len(_encode(body)) <= limit:
+        if _is_small(body) or len(_encode(body)) <= limit:
             return body
         mark = self._mark(body)
         found = self._pieces.by_mark.get(mark) or self._by_mark.get(mark)
@@ -158,105 +189,63 @@ class Sheet:
             found = (0, len(self.nodes))
             self.nodes.append(body)
             self._by_mark[mark], self._marks[found] = found, mark
-        return _ref(found)
+        return ref_to(found)
 
     def _list(self, items: Any, *, inside: bool) -> Any:
+        if len(items) <= SHORT:
+            return [self._small(self._told(item, inside=True)) for item in items]
         told = [self._item(item) for item in items]
-        if len(told) <= SHORT or (inside and len(_encode(told)) <= APART):
+        if inside and len(_encode(told)) <= APART:
             return told
-        return self._long(told, self._chained(told, []))
+        return self._long(told, self._chained(told, b""))
 
-    def _chained(self, told: list[Any], known: list[bytes]) -> list[bytes]:
-        """A digest up to each item, of which the first are known."""
-        chains, chain = list(known), known[-1] if known else b""
-        for item in told[len(known) :]:
+    def _chained(self, told: list[Any], chain: bytes) -> list[bytes]:
+        """A digest up to each item, the first of which comes after ``chain``."""
+        chains = []
+        for item in told:
             chain = digest(chain, self._mark(item))
             chains.append(chain)
         return chains
 
-    def _long(self, told: list[Any], chains: list[bytes]) -> Any:
-        """A list as a reference to one that is known, with what it has beyond that in a node."""
-        base, keep = self._longest(chains)
-        if base is None or keep < len(told):
-            base = self._row(told, chains, base, keep)
-        return {"$list": [*(base if base[0] else base[1:]), len(told)]}
+    def _long(self, told: list[Any], chains: list[bytes], start: int = 0, before: bytes = b"") -> Any:
+        """A list as a reference to one that is known, with what it has beyond that in a node.
 
-    def _longest(self, chains: list[bytes]) -> tuple[Place | None, int]:
+        ``told`` and ``chains`` are of the items after the first ``start``, whose digest is ``before``.
+        """
+        base, keep = self._longest(chains, start, before)
+        whole = start + len(told)
+        if base is None or keep < whole:
+            base = self._row(told[keep - start :], chains[keep - start :], base, keep)
+        return {"$list": [*(base if base[0] else base[1:]), whole]}
+
+    def _longest(self, chains: list[bytes], start: int, before: bytes) -> tuple[Place | None, int]:
         """The known list that shares the longest beginning, and how long that is."""
         for count in range(len(chains), 0, -1):
             found = self._pieces.stretches.get(chains[count - 1]) or self._stretches.get(chains[count - 1])
             if found is not None:
-                return found[0], count
-        return None, 0
+                return found[0], start + count
+        return (self._pieces.stretches[before][0], start) if start else (None, 0)
 
     def _row(self, told: list[Any], chains: list[bytes], base: Place | None, keep: int) -> Place:
         own = (0, len(self.nodes))
         kept = {} if base is None else {"$keep": [*(base if base[0] else base[1:]), keep]}
-        self.nodes.append({**kept, "$add": told[keep:]})
-        self._chains[own] = chains
-        for count in range(keep + 1, len(chains) + 1):
-            self._stretches[chains[count - 1]] = (own, count)
+        self.nodes.append({**kept, "$add": told})
+        self._rows[own[1]] = keep, chains
+        for count, chain in enumerate(chains, keep + 1):
+            self._stretches[chain] = (own, count)
         return own
 
     def _mark(self, body: Any) -> bytes:
-        return marked(body, self._mark_at, self._chain)
+        return self._mark_at(place_in(body["$"])) if _is_ref(body) else marked(body, self._mark_at, self._chain)
 
     def _mark_at(self, place: Place) -> bytes:
         return self._pieces.mark_at(place) if place[0] else self._marks[place]
 
     def _chain(self, place: Place, count: int) -> bytes:
-        return self._pieces.chain(place, count) if place[0] else self._chains[place][count - 1]
-
-
-def value_of(body: Any, pieces: Pieces, values: Values) -> Any:
-    """The value that ``body`` tells, new each time; every node it needs must be in ``pieces``.
-
-    Raises ``langgraph.not-allowed`` for a class that may not be made here.
-    """
-    if isinstance(body, list):
-        return [value_of(item, pieces, values) for item in body]
-    if not isinstance(body, dict):
-        return body
-    if len(body) == 1:
-        ((name, told),) = body.items()
-        match name:
-            case "$":
-                return _node_value(place_in(told), pieces, values)
-            case "$list":
-                return [value_of(item, pieces, values) for item in pieces.items(place_in(told[:-1]), told[-1])]
-            case "$dict":
-                return dict(value_of(told, pieces, values))
-            case "$map":
-                return {_key(value_of(key, pieces, values)): value_of(item, pieces, values) for key, item in told}
-            case "$send":
-                node, *rest = (value_of(item, pieces, values) for item in told)
-                return Send(node, rest[0], **({"timeout": rest[1]} if len(rest) > 1 else {}))
-            case "$delta":
-                return _DeltaSnapshot(value_of(told, pieces, values))
-            case _ if name[:1] == "$":
-                return values.value(values.written(body))
-    return {key: value_of(item, pieces, values) for key, item in body.items()}
-
-
-def _key(key: Any) -> Any:
-    return tuple(key) if isinstance(key, list) else key
-
-
-def _node_value(place: Place, pieces: Pieces, values: Values) -> Any:
-    packed = pieces.packed.get(place)
-    if packed is not None:
-        return values.value(packed)
-    raw = pieces.plain.get(place)
-    if raw is not None:
-        return _decode(raw)
-    body = pieces.bodies[place]
-    if isinstance(body, dict) and len(body) == 1 and ("$ext" in body or "$typed" in body):
-        pieces.packed[place] = values.written(body)
-        return values.value(pieces.packed[place])
-    raw = _encode(body)
-    if b'"$' not in raw:
-        pieces.plain[place] = raw
-    return value_of(body, pieces, values)
+        if place[0]:
+            return self._pieces.chain(place, count)
+        keep, chains = self._rows[place[1]]
+        return chains[count - keep - 1]
 
 
 def _same(before: list[Any], now: list[Any]) -> int:
@@ -266,22 +255,15 @@ def _same(before: list[Any], now: list[Any]) -> int:
     return next((place for place, (a, b) in enumerate(zip(before, now, strict=False)) if a is not b), 0)
 
 
-def _ref(place: Place) -> Any:
-    return {"$": list(place) if place[0] else place[1]}
+def _is_small(body: Any) -> bool:
+    """Whether ``body`` need not be written to see that it is small."""
+    kind = type(body)
+    if kind is dict:
+        return not body or (len(body) == 1 and ("$" in body or "$list" in body))
+    if kind is list:
+        return len(body) <= SHORT
+    return kind is not str or len(body) <= _SHORT_TEXT
 
 
 def _is_ref(body: Any) -> bool:
-    return isinstance(body, dict) and len(body) == 1 and "$" in body
-
-
-def _is_text(value: str) -> bool:
-    if value.isascii():
-        return True
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-__all__ = ["Sheet", "absolute", "value_of"]
+    return type(body) is dict and len(body) == 1 and "$" in body

@@ -4,7 +4,8 @@ Three effects, each requested and settled at once:
 
 - ``checkpoint``: ``id``, ``ns``, ``parent``, ``step``, ``source``, ``ts``; what differs from the parent in ``values``,
   ``versions``, ``seen``, ``fields`` and ``metadata``; ``gone``: what the parent has and it has not; ``updated``: the
-  channels it updated, if not those with a new version and a value.
+  channels it updated, if not those with a new version and a value; ``wrote``: what a task wrote to the parent
+  and went on record with it: ``[writes, task, path]``, each as below.
 - ``writes``: ``of`` (the checkpoint), ``ns``, ``task``, ``path``, ``writes``: ``[channel, value]`` or
   ``[channel, value, index]``.
 - ``forget``: ``checkpoints`` that are not listed any more.
@@ -127,6 +128,10 @@ class Strand:
         seen = {node: old for node, old in (before.seen if before else {}).items() if node not in gone.get("seen", ())}
         for node, versions in told.get("seen", {}).items():
             seen[node] = {**seen.get(node, {}), **versions}
+        if "wrote" in told:
+            writes, task, path = told["wrote"]
+            where = {"of": told["parent"], "ns": told.get("ns", "")}
+            self._take_writes(seq, {"writes": writes, "task": task, "path": path, **where})
         stated = {key: told[key] for key in ("source", "step") if key in told}
         told = {**told, "values": absolute(told.get("values", {}), seq)}
         values = whole("values", before.values if before else {})

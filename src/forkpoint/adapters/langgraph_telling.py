@@ -12,7 +12,7 @@ from forkpoint.adapters.langgraph_strand import Kept, Write, differing
 
 _OWN = ("id", "ts", "channel_values", "channel_versions", "versions_seen", "updated_channels")
 _RUN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,110}[A-Za-z0-9_-])?\Z")
-_FIRST = ("step", "source", "ns", "values")
+_FIRST = ("step", "source", "ns", "values", "wrote")
 """What people look for, where a call is shown on one line."""
 
 _NEXT = ("branch:to:", "__start__")
@@ -36,8 +36,12 @@ def checkpoint_told(
     *,
     ns: str,
     parent: Kept | str | None,
+    wrote: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The arguments of the effect that records a checkpoint. Raises ``langgraph.no-safe-form``."""
+    """The arguments of the effect that records a checkpoint, with what ``wrote`` tells of writes to its parent.
+
+    Raises ``langgraph.no-safe-form``.
+    """
     before = parent if isinstance(parent, Kept) else None
     trusts = is_going(ns, checkpoint)  # when the graph comes to rest, everything is looked at
     versions, given = dict(checkpoint["channel_versions"]), checkpoint["channel_values"]
@@ -54,6 +58,8 @@ def checkpoint_told(
     said = {name: sheet.told(item, f"the metadata {name!r}") for name, item in metadata.items()}
     stated = {key: said.pop(key) for key in ("source", "step") if _is_plain(metadata.get(key))}
     told: dict[str, Any] = {"id": checkpoint["id"], "ns": ns, "ts": checkpoint["ts"], **stated}
+    if wrote is not None:
+        told["wrote"] = [wrote["writes"], wrote["task"], wrote.get("path", "")]
     if parent is not None:
         told["parent"] = before.seq if before is not None else parent
     gone: dict[str, list[str]] = {}
@@ -104,10 +110,8 @@ def writes_told(
     *,
     task: str,
     path: str,
-    ns: str,
-    of: Kept | str,
 ) -> dict[str, Any] | None:
-    """The arguments of the effect that records writes; ``None`` where all of them are ``there``.
+    """What an effect says of writes; ``None`` where all of them are ``there``.
 
     A write that is there stays, as LangGraph's own savers have it, but for those of its special channels.
     """
@@ -121,21 +125,29 @@ def writes_told(
         told.append(one if index < 0 or index == len(told) else [*one, index])
     if not told:
         return None
-    where = {"of": of.seq} if isinstance(of, Kept) else {"of": of, "ns": ns}
-    whole = {"path": path, "writes": told, **where, "task": task}
-    return {key: item for key, item in whole.items() if item != ""}
+    return {**({"path": path} if path else {}), "writes": told, "task": task}
 
 
 def is_going(ns: str, checkpoint: Mapping[str, Any]) -> bool:
     """Whether the graph is about to run more tasks after this checkpoint."""
-    values = checkpoint["channel_values"]
-    # A graph that has sent tasks keeps the channel, empty once they have run.
-    return bool(ns) or bool(values.get(_SENT)) or any(name.startswith(_NEXT) for name in values)
+    return bool(ns) or tasks_after(checkpoint) > 0
 
 
 def is_stopping(writes: Sequence[tuple[str, Any]]) -> bool:
     """Whether these writes say that the graph stops: a task failed, or asks somebody."""
     return any(channel in ("__error__", "__interrupt__") for channel, _ in writes)
+
+
+def is_special(channel: str) -> bool:
+    """Whether LangGraph says something by a write to this channel, rather than a task to others."""
+    return channel in WRITES_IDX_MAP or channel.startswith("__error")
+
+
+def tasks_after(checkpoint: Mapping[str, Any]) -> int:
+    """How many tasks run after this checkpoint, as far as its channels tell."""
+    values = checkpoint["channel_values"]
+    entered: int = sum(name.startswith(_NEXT) for name in values)
+    return entered + len(values.get(_SENT) or ())
 
 
 def _is_plain(value: Any) -> bool:

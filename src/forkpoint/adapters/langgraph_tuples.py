@@ -9,8 +9,8 @@ from langgraph.checkpoint.base import CheckpointTuple, DeltaChannelHistory
 
 from forkpoint.adapters.langgraph_desk import Desk
 from forkpoint.adapters.langgraph_holding import Held
-from forkpoint.adapters.langgraph_sheet import value_of
 from forkpoint.adapters.langgraph_strand import Kept, Seen, everything
+from forkpoint.adapters.langgraph_valued import value_of
 from forkpoint.adapters.langgraph_values import Values
 from forkpoint.errors.langgraph import GraphBadConfig, GraphStoredBadly
 from forkpoint.ids import ForkPoint

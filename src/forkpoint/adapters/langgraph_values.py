@@ -7,6 +7,7 @@ can read it and secrets can be found in it:
 | --- | --- |
 | ``{"$ext": [code, value]}`` | an extension: a class, its name and what it is made from |
 | ``{"$bytes": base64}``, ``{"$float": "nan"}`` | bytes; a number that JSON has not |
+| ``{"$said": fields}`` | a message (see ``langgraph_said``) |
 | ``{"$map": [[key, value], …]}`` | a mapping whose keys are not all texts, or begin with ``$`` |
 | ``{"$typed": [kind, base64]}`` | anything else, as the serializer wrote it |
 
@@ -24,6 +25,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from msgspec import Struct
 
+from forkpoint.adapters.langgraph_said import SAID, whole_of
 from forkpoint.errors.langgraph import GraphValueNotAllowed, GraphValueUnsafe
 
 CLASSES = (0, 1, 2, 4, 5)
@@ -49,6 +51,8 @@ class Values:
         self._serde = serde
         self.readable = isinstance(serde, JsonPlusSerializer)
         """Whether its bytes are told as JSON. Those of another serializer, which may encrypt, are kept as they are."""
+        self.is_langgraphs = type(serde) is JsonPlusSerializer
+        """Whether what it writes of a message is known without asking it."""
         self._allowed = getattr(serde, "_allowed_msgpack_modules", None)
 
     def typed(self, value: Any, where: str) -> tuple[str, bytes]:
@@ -94,6 +98,8 @@ class Values:
                 return str(kind), b64decode(data)
             if "$bytes" in body:
                 return "bytes", b64decode(body["$bytes"])
+            if SAID in body:
+                body = whole_of(body)
         _check(body, self.allows)
         return "msgpack", _packed(body)
 
