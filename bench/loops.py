@@ -1,7 +1,9 @@
 """`python -m bench.loops`: what durability adds to a step of other people's loops, theirs and ours.
 
 The same Pydantic AI agent alone, with its DBOS integration, with the step persistence of its harness, and with ours;
-the same LangGraph agent alone, with its SQLite saver and with ours. Progress goes to standard error.
+the same LangGraph agent alone, with its SQLite saver and with ours. A floor is the framework's own way of being durable
+with nothing behind it but one row and one commit of what is new: no engine or saver adds less. Progress goes to
+standard error.
 """
 
 import argparse
@@ -10,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from bench.arguments import add_common, each_of
-from bench.loops_figures import verdicts
+from bench.loops_figures import SHARE, out_of_reach, verdicts
 from bench.loops_listed import FAMILIES, VARIANTS
 from bench.loops_measure import Found, Wanted, measure
 from bench.loops_rows import LoopRow, Rows, added, cheapest, growth, least_added, spread
@@ -53,6 +55,10 @@ def printed(found: Found) -> str:
     parts = [titled(title, _cells(found.rows))]
     if figures:
         parts.append(titled("What Forkpoint wants to reach", verdict_cells(figures)))
+    if beyond := list(out_of_reach(found.rows)):
+        parts.append(
+            "\n".join([f"Where no engine, saver or middleware adds {SHARE}x: one that only writes rows", *beyond])
+        )
     return "\n\n".join([*parts, "\n".join(["Notes", *found.notes])])
 
 

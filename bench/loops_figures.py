@@ -21,6 +21,17 @@ def verdicts(rows: Rows) -> tuple[Verdict, ...]:
     return tuple(judged(figure, rows) for figure in FIGURES)
 
 
+def out_of_reach(rows: Rows) -> Iterator[str]:
+    """Where a floor alone adds more than the share of the framework's own option that ours is to add at most."""
+    for row in rows:
+        where = {"family": row.family, "durability": row.durability, "steps": row.steps}
+        theirs = cheapest(rows, "cpu_us", **where)  # type: ignore[arg-type]
+        share = ratio(added(row, rows, "cpu_us"), theirs) if row.role == "floor" else None
+        if share is not None and share > SHARE:
+            what = f"{row.family}/{row.name}, {row.durability.upper()}, {row.steps:,} steps"
+            yield f"{what}: {share:.2f}x of the CPU that the cheapest durable option adds, with no record"
+
+
 def _ours(rows: Rows, family: str, name: str, durability: Durability, steps: int) -> LoopRow | None:
     beside = of(rows, family=family, durability=durability, steps=steps)
     return next((row for row in beside if row.name == name), None)

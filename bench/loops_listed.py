@@ -17,7 +17,9 @@ from bench.loops_clock import Clock
 from bench.peers import Durability
 from bench.script import Script
 
-Role = Literal["alone", "theirs", "ours"]
+Role = Literal["alone", "floor", "theirs", "ours"]
+"""A floor is what the framework's own way of being durable costs, with nothing behind it but rows in bare SQLite."""
+
 Counted = Callable[[], int]
 Perform = Callable[[Script, str, Clock], Counted | None]
 """Performs the agent's run of that name to its end; the tool tells the clock of every step.
@@ -97,6 +99,9 @@ def _pydantic_ai() -> tuple[Variant, ...]:
     return (
         Variant(family=PYDANTIC_AI, name="alone", role="alone", module=f"{_PEERS}.pydantic_ai_loop", needs=(slim,)),
         Variant(
+            family=PYDANTIC_AI, name="floor", role="floor", module=f"{_PEERS}.pydantic_ai_floor_loop", needs=(slim,)
+        ),
+        Variant(
             family=PYDANTIC_AI,
             name="dbos",
             role="theirs",
@@ -128,6 +133,7 @@ def _langgraph(family: str) -> tuple[Variant, ...]:
     saver = (*_GRAPH, "langgraph-checkpoint-sqlite")
     return (
         Variant(family=family, name="alone", role="alone", module=module, needs=_GRAPH),
+        Variant(family=family, name="floor", role="floor", module=f"{_PEERS}.langgraph_floor_loop", needs=_GRAPH),
         Variant(family=family, name="sqlite", role="theirs", module=f"{_PEERS}.langgraph_sqlite_loop", needs=saver),
         _langgraph_ours(family, "forkpoint", "langgraph_forkpoint_loop", "langgraph_saver"),
     )
@@ -147,6 +153,13 @@ def _langgraph_ours(family: str, name: str, file: str, adapter: str) -> Variant:
 VARIANTS: tuple[Variant, ...] = (
     *_pydantic_ai(),
     *(variant for family in FAMILIES[1:] for variant in _langgraph(family)),
+    Variant(
+        family=LANGGRAPH_ASYNC,
+        name="floor-recorded",
+        role="floor",
+        module=f"{_PEERS}.langgraph_recorded_floor_loop",
+        needs=_GRAPH,
+    ),
     _langgraph_ours(LANGGRAPH_ASYNC, "recorded", "langgraph_recorded_loop", "langgraph_middleware"),
 )
 

@@ -4,7 +4,7 @@ import pytest
 from bench.loops import parser, printed
 from bench.loops_child import WARM_STEPS, kept_bytes, performed
 from bench.loops_clock import WINDOW, Clock, Stretch
-from bench.loops_figures import FIGURES, verdicts
+from bench.loops_figures import FIGURES, out_of_reach, verdicts
 from bench.loops_listed import FAMILIES, VARIANTS, Variant, variant_of
 from bench.loops_measure import Found, Wanted, measure
 from bench.loops_rows import LoopRow, Round, added, cheapest, growth, least_added, spread
@@ -106,9 +106,9 @@ def test_a_loop_that_is_not_installed_is_left_out_and_says_what_it_lacks():
 # ── the pure parts ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_family_has_the_framework_alone_an_option_of_its_own_and_ours():
+def test_every_family_has_the_framework_alone_its_floor_an_option_of_its_own_and_ours():
     for family in FAMILIES:
-        assert {one.role for one in VARIANTS if one.family == family} == {"alone", "theirs", "ours"}
+        assert {one.role for one in VARIANTS if one.family == family} == {"alone", "floor", "theirs", "ours"}
     assert len(set(LABELS)) == len(LABELS)
     assert all(one.why_once for one in VARIANTS if one.once_from <= 1_000)
     assert WARM_STEPS < 10
@@ -192,6 +192,16 @@ def test_the_table_shows_what_is_added_and_what_was_not_reached():
     assert "3.00x" in text
     assert "NOT REACHED" in text
     assert "pydantic-ai/dbos: WAL" in text
+
+
+def test_where_the_floor_is_above_what_is_wanted_is_said_and_nowhere_else():
+    rows = [row("alone", "alone", 100.0), row("dbos", "theirs", 1_100.0), row("forkpoint", "ours", 700.0)]
+    high, low = [*rows, row("floor", "floor", 301.0)], [*rows, row("floor", "floor", 300.0)]
+    assert list(out_of_reach(low)) == []
+    (said,) = out_of_reach(high)
+    assert said.startswith("pydantic-ai/floor, NORMAL, 1,000 steps: 0.20x of the CPU")
+    assert said in printed(Found(rows=high))
+    assert "with no record" not in printed(Found(rows=low))
 
 
 def test_the_command_line_chooses_families_and_the_rest_as_the_other_benchmark_does(capsys):
