@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -99,6 +100,66 @@ def test_a_part_that_was_changed_in_place_is_converted_again() -> None:
     assert [one is other for one, other in zip(first, again, strict=True)] == [False, True, False, False, True]
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        theirs.SystemPromptPart("a"),
+        theirs.UserPromptPart("a"),
+        theirs.UserPromptPart(["a", "b"]),
+        theirs.ToolReturnPart("look", {"n": [1]}, tool_call_id="c1"),
+        theirs.RetryFeedbackPart("a", retry=theirs.RetryInfo("model_retry")),
+        theirs.TextPart("a"),
+        theirs.ThinkingPart("a"),
+        theirs.ToolCallPart("look", {"n": [1]}, tool_call_id="c1"),
+        theirs.NativeToolCallPart("find", {"n": [1]}, tool_call_id="c1"),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_whichever_field_of_a_part_is_set_anew_is_seen(part: Any) -> None:
+    said = isinstance(part, theirs.TextPart | theirs.ThinkingPart | theirs.ToolCallPart | theirs.NativeToolCallPart)
+    told = [theirs.ModelResponse(parts=[part]) if said else theirs.ModelRequest(parts=[part])]
+    values = {"args": {"n": [2]}, "content": "b", "outcome": "failed", "provider_details": {"x": 1}}
+    for field in fields(part):
+        if field.name in (
+            "part_kind",
+            "tool_kind",
+            "timestamp",
+            "metadata",
+            "citations",
+            "content_file_digests",
+            "retry",
+        ):
+            continue
+        heard = Heard()
+        heard.messages(told)
+        before = getattr(part, field.name)
+        setattr(part, field.name, values.get(field.name, "another"))
+        assert heard.messages(told) == Heard().messages(told)
+        setattr(part, field.name, before)
+        assert heard.messages(told) == Heard().messages(told)
+
+
+def test_what_lies_deep_in_a_field_and_is_changed_there_is_seen() -> None:
+    result, asks, details = {"n": [1]}, {"n": [1]}, {"n": [1]}
+    called = theirs.ToolCallPart("look", asks, tool_call_id="c1", provider_details=details)
+    response = theirs.ModelResponse(parts=[called], provider_details={"n": [1]})
+    heard = Heard()
+    told = [response, theirs.ModelRequest(parts=[theirs.ToolReturnPart("look", result, tool_call_id="c1")])]
+    heard.messages(told)
+    for held in (result, asks, details, response.provider_details):
+        held["n"].append(2)  # type: ignore[index]
+        assert heard.messages(told) == Heard().messages(told)
+
+
+def test_a_response_made_anew_around_the_same_parts_is_looked_at_in_its_own_right() -> None:
+    heard, told = Heard(), talk(1)
+    heard.messages(told)
+    told[1] = replace(told[1])
+    heard.messages(told)
+    told[1].metadata = {"seen": True}
+    assert heard.messages(told)[1] == to_ours(told[1])
+
+
 def test_parts_that_were_put_in_taken_out_or_exchanged_in_place_are_seen() -> None:
     heard, told = Heard(), talk(3)
     heard.messages(told)
@@ -132,15 +193,14 @@ def test_no_other_object_is_taken_for_one_that_is_gone() -> None:
 
 
 def test_what_cannot_be_copied_is_converted_every_time() -> None:
-    class Odd:
+    class Odd(theirs.TextContent):
         def __deepcopy__(self, memo: Any) -> Any:
             raise TypeError("not this one")
 
-    part = theirs.UserPromptPart("a")
-    part.odd = Odd()  # type: ignore[attr-defined]
-    heard = Heard()
+    content: list[Any] = ["a", Odd("")]
+    part, heard = theirs.UserPromptPart(content), Heard()
     for text in "ab":
-        part.content = text
+        content[0] = text
         assert heard.messages([theirs.ModelRequest(parts=[part])])[0].text == text
 
 

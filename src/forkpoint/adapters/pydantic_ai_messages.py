@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 from pydantic_ai import messages as theirs
 
+from forkpoint.adapters import pydantic_ai_plainly as plainly
 from forkpoint.messages import BlobPart, CallPart, FilePart, Message, Part, Reasoning, ResponsePart, Text, UriPart
 from forkpoint.transcript import encode_message
 
@@ -60,7 +61,10 @@ def to_theirs(messages: Sequence[Message], instructions: str, *, provider: str) 
 
 
 def dumped_of(response: Any) -> dict[str, Any]:
-    """A Pydantic AI ``ModelResponse`` as plain data, by its own rules."""
+    """A Pydantic AI ``ModelResponse`` as plain data, by its own rules; what is empty may be left out."""
+    plain = plainly.dumped(response)
+    if plain is not None:
+        return plain
     dumped: dict[str, Any] = theirs.ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
     return dumped
 
@@ -163,7 +167,8 @@ def _response(message: Message, rest: dict[str, Any]) -> Any:
         "kind": "response",
         "parts": [_said(part) for part in message.parts],
     }
-    return theirs.ModelMessagesTypeAdapter.validate_python([said])[0]
+    plain = plainly.loaded(said)
+    return theirs.ModelMessagesTypeAdapter.validate_python([said])[0] if plain is None else plain
 
 
 def _said(part: Part) -> dict[str, Any]:
