@@ -16,6 +16,7 @@ from pydantic_ai.models.function import FunctionModel
 import forkpoint as fp
 import forkpoint.adapters.pydantic_ai_heard as heard_module
 from forkpoint.adapters.pydantic_ai import Forkpoint
+from forkpoint.adapters.pydantic_ai_backend import Backend
 from forkpoint.adapters.pydantic_ai_heard import Heard
 from forkpoint.adapters.pydantic_ai_messages import MARK, dumped_of, rest_of, to_ours, to_response
 from forkpoint.messages import Message, ResponsePart, Text
@@ -29,6 +30,27 @@ def talk(steps: int) -> list[Any]:
         told.append(theirs.ModelResponse(parts=[called], model_name="m", provider_name="p"))
         told.append(theirs.ModelRequest(parts=[theirs.ToolReturnPart("look", {"n": step}, tool_call_id=f"c{step}")]))
     return told
+
+
+async def recorded(steps: int) -> str:
+    """What an agent comes to that makes so many calls in a recorded function."""
+
+    def speak(messages: list[Any], info: Any) -> theirs.ModelResponse:
+        said = sum(1 for one in messages if one.kind == "response")
+        asks = theirs.ToolCallPart("look", {"n": said}, tool_call_id=f"c{said}")
+        return theirs.ModelResponse(parts=[asks if said < steps else theirs.TextPart("done")])
+
+    agent: Agent[Any, Any] = Agent(FunctionModel(speak), capabilities=[Forkpoint()])
+
+    @agent.tool_plain
+    async def look(n: int) -> dict[str, int]:
+        return {"n": n}
+
+    async def answer() -> str:
+        return (await agent.run("go")).output  # type: ignore[no-any-return]
+
+    async with fp.connect("memory:") as runtime:
+        return await runtime.record("r", answer)
 
 
 @pytest.fixture
@@ -65,26 +87,21 @@ def test_every_message_is_converted_once_however_often_it_is_told(converted: Cou
 def test_in_a_recorded_run_every_part_is_converted_once_and_what_is_on_record_not_at_all(
     converted: Counter[str],
 ) -> None:
-    def speak(messages: list[Any], info: Any) -> theirs.ModelResponse:
-        said = sum(1 for one in messages if one.kind == "response")
-        asks = theirs.ToolCallPart("look", {"n": said}, tool_call_id=f"c{said}")
-        return theirs.ModelResponse(parts=[asks if said < 20 else theirs.TextPart("done")])
-
-    agent: Agent[Any, Any] = Agent(FunctionModel(speak), capabilities=[Forkpoint()])
-
-    @agent.tool_plain
-    async def look(n: int) -> dict[str, int]:
-        return {"n": n}
-
-    async def answer() -> str:
-        return (await agent.run("go")).output  # type: ignore[no-any-return]
-
-    async def scenario() -> None:
-        async with fp.connect("memory:") as runtime:
-            assert await runtime.record("r", answer) == "done"
-
-    asyncio.run(scenario())
+    assert asyncio.run(recorded(20)) == "done"
     assert converted == {"parts": 21}
+
+
+def test_the_operations_of_a_model_are_bound_once_however_often_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: Counter[Any] = Counter()
+    bind = Backend.bind
+
+    def counting(backend: Backend, operation: Any) -> Any:
+        bound[type(operation.operation_id).__name__, getattr(operation.operation_id, "streaming", None)] += 1
+        return bind(backend, operation)
+
+    monkeypatch.setattr(Backend, "bind", counting)
+    assert asyncio.run(recorded(20)) == "done"
+    assert bound["ModelRequestId", False] == 1
 
 
 def test_a_part_that_was_changed_in_place_is_converted_again() -> None:
@@ -245,12 +262,27 @@ def test_a_response_comes_back_whole_from_its_message_and_the_rest() -> None:
         state="suspended",
         metadata={"a": [1]},
     )
-    assert to_response(to_ours(said), rest_of(dumped_of(said))) == said
+    assert to_response(to_ours(said), rest_of(dumped_of(said), to_ours(said))) == said
 
 
 def test_a_response_without_parts_comes_back_whole_too() -> None:
     said = theirs.ModelResponse(parts=[], model_name="m", provider_details={"a": 1}, finish_reason=None)
-    assert to_response(to_ours(said), rest_of(dumped_of(said))) == said
+    assert to_response(to_ours(said), rest_of(dumped_of(said), to_ours(said))) == said
+
+
+def test_what_the_message_says_already_is_not_recorded_beside_it() -> None:
+    called = theirs.ToolCallPart("look", {}, tool_call_id="c1")
+    for reason, more in (("tool_call", {}), (None, {"finish_reason": None}), ("stop", {"finish_reason": "stop"})):
+        said = theirs.ModelResponse(parts=[called], model_name="m", finish_reason=reason)  # type: ignore[arg-type]
+        dumped = dumped_of(said)
+        assert rest_of(dumped, to_ours(said)) == {"timestamp": dumped["timestamp"], **more}
+
+
+def test_a_record_that_says_everything_reads_as_one_that_does_not() -> None:
+    said = theirs.ModelResponse(parts=[theirs.TextPart("hi")], model_name="m", finish_reason="stop")
+    rest = rest_of(dumped_of(said), to_ours(said))
+    whole = {**rest, "usage": {}, "state": "complete", "finish_reason": "stop"}
+    assert to_response(to_ours(said), whole) == to_response(to_ours(said), rest) == said
 
 
 def test_a_message_that_somebody_wrote_is_a_response_of_its_own() -> None:

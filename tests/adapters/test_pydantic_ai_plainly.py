@@ -125,9 +125,9 @@ def test_data_that_is_odd_is_left_to_pydantic(said: dict[str, Any]) -> None:
 def test_the_code_gets_live_what_a_replay_gives_it(response: Any) -> None:
     """Both make it of the record, and it is what Pydantic makes of the same record."""
     dumped = plainly.dumped(response) or by_pydantic(response)
-    message, rest = to_ours(response, dumped), rest_of(dumped)
+    message, rest = to_ours(response, dumped), rest_of(dumped, to_ours(response, dumped))
     slow = by_pydantic(response)
-    assert to_response(message, rest) == to_response(to_ours(response, slow), rest_of(slow))
+    assert to_response(message, rest) == to_response(to_ours(response, slow), rest_of(slow, message))
 
 
 def test_what_is_made_shares_nothing_that_can_be_changed_with_its_record() -> None:
