@@ -103,6 +103,7 @@ def test_anything_else_is_left_to_pydantic(response: Any) -> None:
 @pytest.mark.parametrize(
     "said",
     [
+        {"parts": [{"content": "a"}]},
         {"parts": [{"part_kind": "text"}]},
         {"parts": [{"part_kind": "text", "content": 1}]},
         {"parts": [{"part_kind": "text", "content": "a", "signature": "b"}]},

@@ -88,7 +88,7 @@ def _loaded(said: dict[str, Any]) -> Any:
 
 
 def _loaded_part(said: dict[str, Any]) -> Any:
-    kind = _KINDS.get(said["part_kind"])
+    kind = _KINDS.get(said.get("part_kind", ""))
     if kind is None:
         raise _NotPlain
     return kind(**{name: _checked(name, value) for name, value in said.items() if name != "part_kind"})
