@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from pydantic_ai.models.function import FunctionModel
 import forkpoint as fp
 import forkpoint.adapters.pydantic_ai_heard as heard_module
 from forkpoint.adapters.pydantic_ai import Forkpoint
+from forkpoint.adapters.pydantic_ai_backend import Backend
 from forkpoint.adapters.pydantic_ai_heard import Heard
 from forkpoint.adapters.pydantic_ai_messages import MARK, dumped_of, rest_of, to_ours, to_response
 from forkpoint.messages import Message, ResponsePart, Text
@@ -28,6 +30,27 @@ def talk(steps: int) -> list[Any]:
         told.append(theirs.ModelResponse(parts=[called], model_name="m", provider_name="p"))
         told.append(theirs.ModelRequest(parts=[theirs.ToolReturnPart("look", {"n": step}, tool_call_id=f"c{step}")]))
     return told
+
+
+async def recorded(steps: int) -> str:
+    """What an agent comes to that makes so many calls in a recorded function."""
+
+    def speak(messages: list[Any], info: Any) -> theirs.ModelResponse:
+        said = sum(1 for one in messages if one.kind == "response")
+        asks = theirs.ToolCallPart("look", {"n": said}, tool_call_id=f"c{said}")
+        return theirs.ModelResponse(parts=[asks if said < steps else theirs.TextPart("done")])
+
+    agent: Agent[Any, Any] = Agent(FunctionModel(speak), capabilities=[Forkpoint()])
+
+    @agent.tool_plain
+    async def look(n: int) -> dict[str, int]:
+        return {"n": n}
+
+    async def answer() -> str:
+        return (await agent.run("go")).output  # type: ignore[no-any-return]
+
+    async with fp.connect("memory:") as runtime:
+        return await runtime.record("r", answer)
 
 
 @pytest.fixture
@@ -64,26 +87,21 @@ def test_every_message_is_converted_once_however_often_it_is_told(converted: Cou
 def test_in_a_recorded_run_every_part_is_converted_once_and_what_is_on_record_not_at_all(
     converted: Counter[str],
 ) -> None:
-    def speak(messages: list[Any], info: Any) -> theirs.ModelResponse:
-        said = sum(1 for one in messages if one.kind == "response")
-        asks = theirs.ToolCallPart("look", {"n": said}, tool_call_id=f"c{said}")
-        return theirs.ModelResponse(parts=[asks if said < 20 else theirs.TextPart("done")])
-
-    agent: Agent[Any, Any] = Agent(FunctionModel(speak), capabilities=[Forkpoint()])
-
-    @agent.tool_plain
-    async def look(n: int) -> dict[str, int]:
-        return {"n": n}
-
-    async def answer() -> str:
-        return (await agent.run("go")).output  # type: ignore[no-any-return]
-
-    async def scenario() -> None:
-        async with fp.connect("memory:") as runtime:
-            assert await runtime.record("r", answer) == "done"
-
-    asyncio.run(scenario())
+    assert asyncio.run(recorded(20)) == "done"
     assert converted == {"parts": 21}
+
+
+def test_the_operations_of_a_model_are_bound_once_however_often_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: Counter[Any] = Counter()
+    bind = Backend.bind
+
+    def counting(backend: Backend, operation: Any) -> Any:
+        bound[type(operation.operation_id).__name__, getattr(operation.operation_id, "streaming", None)] += 1
+        return bind(backend, operation)
+
+    monkeypatch.setattr(Backend, "bind", counting)
+    assert asyncio.run(recorded(20)) == "done"
+    assert bound["ModelRequestId", False] == 1
 
 
 def test_a_part_that_was_changed_in_place_is_converted_again() -> None:
@@ -97,6 +115,66 @@ def test_a_part_that_was_changed_in_place_is_converted_again() -> None:
     assert again[2].parts[0].response == {"n": "changed"}  # type: ignore[union-attr]
     assert again[3].calls[0].arguments == {"n": "edited"}
     assert [one is other for one, other in zip(first, again, strict=True)] == [False, True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        theirs.SystemPromptPart("a"),
+        theirs.UserPromptPart("a"),
+        theirs.UserPromptPart(["a", "b"]),
+        theirs.ToolReturnPart("look", {"n": [1]}, tool_call_id="c1"),
+        theirs.RetryFeedbackPart("a", retry=theirs.RetryInfo("model_retry")),
+        theirs.TextPart("a"),
+        theirs.ThinkingPart("a"),
+        theirs.ToolCallPart("look", {"n": [1]}, tool_call_id="c1"),
+        theirs.NativeToolCallPart("find", {"n": [1]}, tool_call_id="c1"),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_whichever_field_of_a_part_is_set_anew_is_seen(part: Any) -> None:
+    said = isinstance(part, theirs.TextPart | theirs.ThinkingPart | theirs.ToolCallPart | theirs.NativeToolCallPart)
+    told = [theirs.ModelResponse(parts=[part]) if said else theirs.ModelRequest(parts=[part])]
+    values = {"args": {"n": [2]}, "content": "b", "outcome": "failed", "provider_details": {"x": 1}}
+    for field in fields(part):
+        if field.name in (
+            "part_kind",
+            "tool_kind",
+            "timestamp",
+            "metadata",
+            "citations",
+            "content_file_digests",
+            "retry",
+        ):
+            continue
+        heard = Heard()
+        heard.messages(told)
+        before = getattr(part, field.name)
+        setattr(part, field.name, values.get(field.name, "another"))
+        assert heard.messages(told) == Heard().messages(told)
+        setattr(part, field.name, before)
+        assert heard.messages(told) == Heard().messages(told)
+
+
+def test_what_lies_deep_in_a_field_and_is_changed_there_is_seen() -> None:
+    result, asks, details = {"n": [1]}, {"n": [1]}, {"n": [1]}
+    called = theirs.ToolCallPart("look", asks, tool_call_id="c1", provider_details=details)
+    response = theirs.ModelResponse(parts=[called], provider_details={"n": [1]})
+    heard = Heard()
+    told = [response, theirs.ModelRequest(parts=[theirs.ToolReturnPart("look", result, tool_call_id="c1")])]
+    heard.messages(told)
+    for held in (result, asks, details, response.provider_details):
+        held["n"].append(2)  # type: ignore[index]
+        assert heard.messages(told) == Heard().messages(told)
+
+
+def test_a_response_made_anew_around_the_same_parts_is_looked_at_in_its_own_right() -> None:
+    heard, told = Heard(), talk(1)
+    heard.messages(told)
+    told[1] = replace(told[1])
+    heard.messages(told)
+    told[1].metadata = {"seen": True}
+    assert heard.messages(told)[1] == to_ours(told[1])
 
 
 def test_parts_that_were_put_in_taken_out_or_exchanged_in_place_are_seen() -> None:
@@ -132,15 +210,14 @@ def test_no_other_object_is_taken_for_one_that_is_gone() -> None:
 
 
 def test_what_cannot_be_copied_is_converted_every_time() -> None:
-    class Odd:
+    class Odd(theirs.TextContent):
         def __deepcopy__(self, memo: Any) -> Any:
             raise TypeError("not this one")
 
-    part = theirs.UserPromptPart("a")
-    part.odd = Odd()  # type: ignore[attr-defined]
-    heard = Heard()
+    content: list[Any] = ["a", Odd("")]
+    part, heard = theirs.UserPromptPart(content), Heard()
     for text in "ab":
-        part.content = text
+        content[0] = text
         assert heard.messages([theirs.ModelRequest(parts=[part])])[0].text == text
 
 
@@ -185,12 +262,27 @@ def test_a_response_comes_back_whole_from_its_message_and_the_rest() -> None:
         state="suspended",
         metadata={"a": [1]},
     )
-    assert to_response(to_ours(said), rest_of(dumped_of(said))) == said
+    assert to_response(to_ours(said), rest_of(dumped_of(said), to_ours(said))) == said
 
 
 def test_a_response_without_parts_comes_back_whole_too() -> None:
     said = theirs.ModelResponse(parts=[], model_name="m", provider_details={"a": 1}, finish_reason=None)
-    assert to_response(to_ours(said), rest_of(dumped_of(said))) == said
+    assert to_response(to_ours(said), rest_of(dumped_of(said), to_ours(said))) == said
+
+
+def test_what_the_message_says_already_is_not_recorded_beside_it() -> None:
+    called = theirs.ToolCallPart("look", {}, tool_call_id="c1")
+    for reason, more in (("tool_call", {}), (None, {"finish_reason": None}), ("stop", {"finish_reason": "stop"})):
+        said = theirs.ModelResponse(parts=[called], model_name="m", finish_reason=reason)  # type: ignore[arg-type]
+        dumped = dumped_of(said)
+        assert rest_of(dumped, to_ours(said)) == {"timestamp": dumped["timestamp"], **more}
+
+
+def test_a_record_that_says_everything_reads_as_one_that_does_not() -> None:
+    said = theirs.ModelResponse(parts=[theirs.TextPart("hi")], model_name="m", finish_reason="stop")
+    rest = rest_of(dumped_of(said), to_ours(said))
+    whole = {**rest, "usage": {}, "state": "complete", "finish_reason": "stop"}
+    assert to_response(to_ours(said), whole) == to_response(to_ours(said), rest) == said
 
 
 def test_a_message_that_somebody_wrote_is_a_response_of_its_own() -> None:

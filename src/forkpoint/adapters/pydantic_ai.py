@@ -109,6 +109,7 @@ class Forkpoint(BaseDurabilityCapability[Any]):  # type: ignore[misc]  # the fra
         self._tools = Tools(self._said)
         self._askings: WeakKeyDictionary[Recorder, Asking] = WeakKeyDictionary()
         self._runs: WeakKeyDictionary[Recorder, int] = WeakKeyDictionary()
+        self._operations: dict[tuple[tuple[str, Any], ...], Any] = {}
 
     def for_agent(self, agent: Any) -> Any:
         """The capability as the agent uses it: a copy of its own."""
@@ -116,6 +117,7 @@ class Forkpoint(BaseDurabilityCapability[Any]):  # type: ignore[misc]  # the fra
         # Pydantic AI wants a name for what it stores by name; an effect is known by what it asks.
         named.name = self.name or agent.name or "agent"
         named._askings, named._runs, named._tools = WeakKeyDictionary(), WeakKeyDictionary(), Tools(self._said)
+        named._operations = {}
         return super(Forkpoint, named).for_agent(agent)
 
     @property
@@ -178,6 +180,15 @@ class Forkpoint(BaseDurabilityCapability[Any]):  # type: ignore[misc]  # the fra
         except UserError:
             _GIVEN.set(model)
             found = _THE_GIVEN
+        return found
+
+    def _bind_model_operations(self, backend: Any, **of: Any) -> Any:
+        """The operations of a model, bound once for all requests: what one asks comes with each call of them."""
+        # Not part of what the package says it keeps: where it is not called, each request binds them.
+        model = tuple(of.items())
+        found = self._operations.get(model)
+        if found is None:
+            found = self._operations[model] = super()._bind_model_operations(backend, **of)
         return found
 
     async def resolve_model_id(self, ctx: Any, *, model_id: str) -> Any:

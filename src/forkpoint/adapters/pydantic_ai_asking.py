@@ -34,7 +34,11 @@ _TRANSPORT = ("timeout", "request_timeout", "first_event_timeout", "extra_header
 
 _ELSEWHERE = {"function_tools", "output_tools", "instruction_parts"}
 _beside = attrgetter(*[name for name in ModelRequestParameters.__dataclass_fields__ if name not in _ELSEWHERE])
-_TELLING: ContextVar[Callable[[ModelProgress], None] | None] = ContextVar("forkpoint_pydantic_ai_telling", default=None)
+
+Telling = Callable[[ModelProgress], None]
+"""Is told the pieces of a stream while they come in."""
+
+_TELLING: ContextVar[Telling | None] = ContextVar("forkpoint_pydantic_ai_telling", default=None)
 
 Handle = Callable[[Any], Awaitable[Any]]
 """Does what Pydantic AI would do: its own code, given its own parameters."""
@@ -55,7 +59,7 @@ class Asking:
         """The recorded response to one request; live, ``handle`` is given what is to be asked."""
         request = self._request(params, model)
 
-        async def perform(changed: ModelRequest, progress: Callable[[ModelProgress], None]) -> ModelResponse:
+        async def perform(changed: ModelRequest, progress: Telling) -> ModelResponse:
             told = params if changed is request or changed == request else substituted(params, request, changed)
             settings = {**(told.model_settings or {}), "max_retries": 0}
             with durable_exec.durable_unit_scope(), _telling(progress):
@@ -137,8 +141,9 @@ async def _responded(asking: Awaitable[Any], model: str, params: Any, streams: b
 def answered(response: Any) -> ModelResponse:
     """A response of Pydantic AI's as it is recorded."""
     dumped = dumped_of(response)
-    message, rest = to_ours(response, dumped), rest_of(dumped)
-    return ModelResponse(message=message, usage=usage_of(response.usage), cost=cost_of(response), rest=rest)
+    message = to_ours(response, dumped)
+    used, cost = usage_of(response.usage), cost_of(response)
+    return ModelResponse(message=message, usage=used, cost=cost, rest=rest_of(dumped, message))
 
 
 def _keys(context: Any) -> list[str]:
@@ -152,7 +157,7 @@ def _keys(context: Any) -> list[str]:
 
 
 @contextmanager
-def _telling(progress: Callable[[ModelProgress], None]) -> Iterator[None]:
+def _telling(progress: Telling) -> Iterator[None]:
     token = _TELLING.set(progress)
     try:
         yield

@@ -1,147 +1,94 @@
 """What Pydantic AI is about to show a model, as Forkpoint's messages: each part converted once a run.
 
 Pydantic AI shows the same messages again at every step, with new ones at the end. What it shows again is the very same
-objects, so objects are what is remembered, each with a copy of what it held: one that was changed in place since (by a
-history processor, or by Pydantic AI, which renders dynamic system prompts again) is converted again. Whether anything
-changed is seen by comparing whole lists, where what is the same object costs next to nothing.
+objects, so objects are what is remembered, and one that was changed in place since is converted again.
 
 Left out is what a model is not shown and no replay repeats: times, run ids, metadata of results.
 """
 
 import base64
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
+from msgspec import Struct
 from pydantic_ai import messages as theirs
 
-from forkpoint.adapters.apart import apart
-from forkpoint.adapters.pydantic_ai_messages import MARK, OF_MESSAGE, to_ours
+from forkpoint.adapters.pydantic_ai_messages import MARK, to_ours
+from forkpoint.adapters.pydantic_ai_watching import Held, Talk, held, read
 from forkpoint.messages import BlobPart, FilePart, Message, Part, ResponsePart, Text, UriPart, answer
-
-T = TypeVar("T")
 
 _VOLATILE = ("timestamp", "metadata", "content_file_digests", "tool_call_id")
 _MODALITIES = {"image-url": "image", "audio-url": "audio", "video-url": "video", "document-url": "file"}
-_CONVERSATIONS = 16
+_TALKS = 16
 
-# An older release does not have them all.
-_OF_RESPONSE = [name for name in (*OF_MESSAGE, "finish_reason") if name in theirs.ModelResponse.__dataclass_fields__]
-_parts = attrgetter("parts")
-_said = attrgetter(*_OF_RESPONSE)
+
+class Known(Struct, frozen=True, kw_only=True):
+    """What was made of some objects, and what they were then; ``None`` if that cannot be kept."""
+
+    things: list[Any]
+    were: list[Held] | None
+    made: list[Message]
 
 
 class Heard:
     """The messages of one recorded function, each part of them converted once."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, tuple[list[Any], Any, Any]] = {}
-        self._conversations: dict[int, _Conversation] = {}
+        self._known: dict[tuple[int, ...], Known] = {}
+        self._talks: dict[int, Talk] = {}
 
     def messages(self, told: Sequence[Any]) -> list[Message]:
         """Forkpoint's messages for Pydantic AI's: the same object for what is the same as before."""
         first = id(told[0]) if told else 0
-        known = self._conversations.pop(first, None)
-        if known is None or not known.begins(told):
-            known = _Conversation()
-        for one in told[len(known.messages) :]:
-            known.add(one, self._made(one))
-        if not known.unsure:
-            self._conversations[first] = known
-            while len(self._conversations) > _CONVERSATIONS:
-                del self._conversations[next(iter(self._conversations))]
-        return list(known.made)
+        talk = self._talks.pop(first, None)
+        if talk is None or not talk.begins(told):
+            talk = Talk()
+        for one in told[len(talk.messages) :]:
+            talk.add(one)
+            for things, known in self._of(one):
+                talk.heard(things, known.were, known.made)
+        if not talk.unsure:
+            self._talks[first] = talk
+            while len(self._talks) > _TALKS:
+                del self._talks[next(iter(self._talks))]
+        return list(talk.made)
 
     def is_said(self, response: Any, message: Message) -> None:
         """Remember that ``response`` is ``message``, which is on record."""
-        self._keep(*_response(response), message)
+        things = [*response.parts, response]
+        self._keep(_key(things), Known(things=things, were=held(things), made=[message]))
 
-    def _made(self, message: Any) -> list[Message]:
+    def _of(self, message: Any) -> Iterator[tuple[list[Any], Known]]:
+        """What to look at again in ``message``, with what it was and what is made of it."""
         if isinstance(message, theirs.ModelResponse):
-            return [self._once(*_response(message), lambda: to_ours(message))]
-        made: list[Message] = []
-        for part in message.parts:
-            made += self._once((id(part),), [part], None, lambda part=part: tuple(asked(part)))  # type: ignore[misc]
-        return made
+            things = [*message.parts, message]
+            yield things, self._once(things, lambda: [to_ours(message)])
+        else:
+            for part in message.parts:
+                yield [part], self._once([part], lambda part=part: list(asked(part)))  # type: ignore[misc]
 
-    def _once(self, key: Any, objects: list[Any], whole: Any, convert: Callable[[], T]) -> T:
+    def _once(self, things: list[Any], convert: Callable[[], list[Message]]) -> Known:
+        key = _key(things)
         known = self._known.get(key)
-        if known is not None and known[1] == (list(map(vars, objects)), whole):
-            found: T = known[2]
-            return found
+        if known is not None and read(things) == known.were:
+            return known
         made = convert()
-        if known is not None and known[2] == made:
-            made = known[2]
-        self._keep(key, objects, whole, made)
-        return made
+        if known is not None and known.made == made:
+            made = known.made
+        return self._keep(key, Known(things=things, were=held(things), made=made))
 
-    def _keep(self, key: Any, objects: list[Any], whole: Any, made: Any) -> None:
-        try:
-            # The objects are kept as well, so that no other object can have their ids.
-            self._known[key] = (objects, (list(map(_copied, objects)), _apart(whole)), made)
-        except Exception:  # what cannot be copied cannot be compared later; it is converted every time
+    def _keep(self, key: tuple[int, ...], known: Known) -> Known:
+        # The objects are kept as well, so that no other object can have their ids.
+        if known.were is None:
             self._known.pop(key, None)
+        else:
+            self._known[key] = known
+        return known
 
 
-class _Conversation:
-    """Messages as they were told last, and what was made of them.
-
-    ``unsure`` says that it cannot be seen whether one of them has changed since.
-    """
-
-    def __init__(self) -> None:
-        self.messages: list[Any] = []
-        self.made: list[Message] = []
-        self.unsure = False
-        self._ids: list[int] = []
-        self._held: list[list[Any]] = []
-        self._parts: list[Any] = []
-        self._copies: list[dict[str, Any]] = []
-        self._responses: list[Any] = []
-        self._wholes: list[Any] = []
-
-    def begins(self, told: Sequence[Any]) -> bool:
-        """Whether ``told`` begins with these messages, each as it was."""
-        head = told[: len(self.messages)]
-        return (
-            list(map(id, head)) == self._ids
-            and list(map(_parts, head)) == self._held
-            and list(map(vars, self._parts)) == self._copies
-            and list(map(_said, self._responses)) == self._wholes
-        )
-
-    def add(self, message: Any, made: Sequence[Message]) -> None:
-        """``message`` comes next, and ``made`` was made of it."""
-        self.messages.append(message)
-        self.made += made
-        self._ids.append(id(message))
-        self._held.append(list(message.parts))
-        self._parts += message.parts
-        try:
-            self._copies += map(_copied, message.parts)
-            if isinstance(message, theirs.ModelResponse):
-                self._wholes.append(_apart(_said(message)))
-                self._responses.append(message)
-        except Exception:  # what cannot be copied cannot be compared later
-            self.unsure = True
-
-
-def _copied(part: Any) -> dict[str, Any]:
-    """What ``part`` holds, so that no change to it can be missed."""
-    return {name: apart(value) for name, value in vars(part).items()}
-
-
-def _apart(values: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-    """The same of several values."""
-    if values is None:
-        return None
-    return tuple([apart(value) for value in values])
-
-
-def _response(response: Any) -> tuple[Any, list[Any], Any]:
-    """What a response is known by: the objects that it is made of, and what it says beside them."""
-    parts = list(response.parts)
-    return tuple(map(id, parts)) or ("", id(response)), parts or [response], _said(response)
+def _key(things: list[Any]) -> tuple[int, ...]:
+    """What things are known by: a response by its parts, if it has any, because it can be made anew around them."""
+    return tuple(map(id, things[:-1] or things))
 
 
 def asked(part: Any) -> Iterator[Message]:

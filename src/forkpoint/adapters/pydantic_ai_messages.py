@@ -13,6 +13,7 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 from pydantic_ai import messages as theirs
 
+from forkpoint.adapters import pydantic_ai_plainly as plainly
 from forkpoint.messages import BlobPart, CallPart, FilePart, Message, Part, Reasoning, ResponsePart, Text, UriPart
 from forkpoint.transcript import encode_message
 
@@ -32,6 +33,7 @@ OF_MESSAGE = (
 
 _OF_PART = ("content", "tool_name", "args", "tool_call_id", "part_kind")
 _REASONS = ("stop", "length", "content_filter", "tool_call", "error")
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _MIME_TYPES = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4"}
 
 
@@ -60,7 +62,10 @@ def to_theirs(messages: Sequence[Message], instructions: str, *, provider: str) 
 
 
 def dumped_of(response: Any) -> dict[str, Any]:
-    """A Pydantic AI ``ModelResponse`` as plain data, by its own rules."""
+    """A Pydantic AI ``ModelResponse`` as plain data, by its own rules; what is empty may be left out."""
+    plain = plainly.dumped(response)
+    if plain is not None:
+        return plain
     dumped: dict[str, Any] = theirs.ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]
     return dumped
 
@@ -83,14 +88,18 @@ def to_response(message: Message, rest: Any = None) -> Any:
     return _response(message, rest if isinstance(rest, dict) else {})
 
 
-def rest_of(dumped: dict[str, Any]) -> dict[str, Any]:
-    """What ``to_ours`` leaves out of a Pydantic AI ``ModelResponse`` as plain data: its usage, its time, its state."""
+def rest_of(dumped: dict[str, Any], message: Message) -> dict[str, Any]:
+    """What ``message`` leaves out of the Pydantic AI ``ModelResponse`` that it is, as plain data.
+
+    That is its usage, its time, and where they are not what is to be expected its state and why it ended.
+    """
     elsewhere = ("parts", "kind", *(OF_MESSAGE if dumped["parts"] else ()))
-    # What every answer that is whole says need not be said.
-    elsewhere = (*elsewhere, "state") if dumped.get("state") == "complete" else elsewhere
-    rest = {name: value for name, value in dumped.items() if name not in elsewhere and value not in (None, {}, [])}
+    usual = {"state": "complete", "finish_reason": message.finish_reason}
     used = {name: value for name, value in dumped["usage"].items() if value}
-    return {**rest, "usage": used, "finish_reason": dumped.get("finish_reason")}
+    said = {name: one for name, one in {**dumped, "usage": used}.items() if name not in elsewhere}
+    rest = {name: one for name, one in said.items() if one not in (None, {}, [], usual.get(name))}
+    # Otherwise the message's own reason would be taken for what the provider said.
+    return rest if dumped.get("finish_reason") else {**rest, "finish_reason": None}
 
 
 def kept(part: Part) -> dict[str, Any]:
@@ -163,7 +172,8 @@ def _response(message: Message, rest: dict[str, Any]) -> Any:
         "kind": "response",
         "parts": [_said(part) for part in message.parts],
     }
-    return theirs.ModelMessagesTypeAdapter.validate_python([said])[0]
+    plain = plainly.loaded(said)
+    return theirs.ModelMessagesTypeAdapter.validate_python([said])[0] if plain is None else plain
 
 
 def _said(part: Part) -> dict[str, Any]:
@@ -239,4 +249,4 @@ def _arguments_said(part: CallPart) -> Any:
 
 
 def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _COMPACT.encode(value)
