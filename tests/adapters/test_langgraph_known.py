@@ -1,6 +1,7 @@
 """Messages that a recorded model is shown again are not told again, unless they are others than they were."""
 
 import asyncio
+import copy
 from typing import Any
 
 import pytest
@@ -76,6 +77,10 @@ def calls_set(messages: list[Any]) -> None:
     messages[1].tool_calls = [{**CALL, "args": {"cents": 1}}]
 
 
+def argument_changed(messages: list[Any]) -> None:
+    messages[1].tool_calls[0]["args"]["cents"] = 1
+
+
 def block_changed(messages: list[Any]) -> None:
     messages[3].content[0]["text"] = "other words"
 
@@ -93,13 +98,22 @@ def cut(messages: list[BaseMessage]) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [content_set, calls_set, block_changed, counted, exchanged, cut], ids=lambda one: one.__name__
+    "change",
+    [content_set, calls_set, argument_changed, block_changed, counted, exchanged, cut],
+    ids=lambda one: one.__name__,
 )
 def test_what_was_changed_in_place_is_told_as_it_is_now(change: Any) -> None:
-    known, messages = Known(), conversation()
+    known, messages = Known(), copy.deepcopy(conversation())
     known.told(messages)
     change(messages)
     assert known.told([*messages, HumanMessage("and?")]) == [to_ours(one) for one in [*messages, HumanMessage("and?")]]
+
+
+def test_a_call_that_was_changed_within_is_told_as_it_is_now_in_another_conversation_too() -> None:
+    known, messages = Known(), copy.deepcopy(conversation())
+    known.told(messages)
+    argument_changed(messages)
+    assert known.told(messages[1:]) == [to_ours(one) for one in messages[1:]]
 
 
 def test_what_was_told_is_the_callers_own() -> None:

@@ -168,6 +168,20 @@ def test_what_lies_deep_in_a_field_and_is_changed_there_is_seen() -> None:
         assert heard.messages(told) == Heard().messages(told)
 
 
+def test_what_was_heard_stays_as_it_was_however_often_it_is_changed_in_place_afterwards() -> None:
+    asks: dict[str, Any] = {"n": [1]}
+    heard, told = Heard(), [theirs.ModelResponse(parts=[theirs.ToolCallPart("look", asks, tool_call_id="c1")])]
+    first = heard.messages(told)
+    asks["n"].append(2)
+    second = heard.messages(told)
+    asks["n"].append(3)
+    assert [one[0].calls[0].arguments for one in (first, second, heard.messages(told))] == [
+        {"n": [1]},
+        {"n": [1, 2]},
+        {"n": [1, 2, 3]},
+    ]
+
+
 def test_a_response_made_anew_around_the_same_parts_is_looked_at_in_its_own_right() -> None:
     heard, told = Heard(), talk(1)
     heard.messages(told)

@@ -1,17 +1,17 @@
 """What a recorded function's messages are in our words, each told once: a request has most of what the last one had.
 
 A message is known by being the same object, and told anew if its content or its calls are others than they were: set
-in its place, or, of a content in blocks, changed within. For the messages that a conversation had before, all of that
-is compared at once, without looking at each in Python.
+in its place, or changed within. For the messages that a conversation had before, all of that is compared at once,
+without looking at each in Python.
 """
 
-import copy
 from collections.abc import Iterable, Sequence
 from operator import is_, itemgetter
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+from forkpoint.adapters.apart import apart
 from forkpoint.adapters.langchain_messages import to_ours
 from forkpoint.adapters.langgraph_seen import has_numbers
 from forkpoint.messages import Message
@@ -47,13 +47,13 @@ class Known:
         """One message, which another conversation may have had."""
         content, calls = message.content, message.__dict__.get("tool_calls")
         there = self._told.get(id(message))
-        if there is not None and there[0] is message and there[1] is content and there[2] is calls:
+        if there is not None and there[0] is message and there[1] is content and there[2] == calls:
             return there[3]
         ours = to_ours(message)
         if isinstance(content, str):  # blocks may change within
             if len(self._told) >= _MOST:
                 self._told.clear()
-            self._told[id(message)] = (message, content, calls, ours)
+            self._told[id(message)] = (message, content, apart(calls), ours)
         return ours
 
 
@@ -79,7 +79,7 @@ class _Line:
             len(self.messages) <= len(messages)
             and _are(self.messages, messages)
             and _are(self._contents, map(_content, self._fields))
-            and _are(self._asked, map(_calls, self._asking))
+            and self._asked == list(map(_calls, self._asking))
             and self._blocks == list(map(_content, self._in_blocks))
             and self._looks == [repr(fields["content"]) for fields in self._counted]
         )
@@ -93,10 +93,10 @@ class _Line:
         self._contents.append(fields["content"])
         if "tool_calls" in fields:
             self._asking.append(fields)
-            self._asked.append(fields["tool_calls"])
+            self._asked.append(apart(fields["tool_calls"]))
         if not isinstance(fields["content"], str):
             self._in_blocks.append(fields)
-            self._blocks.append(copy.deepcopy(fields["content"]))
+            self._blocks.append(apart(fields["content"]))
             if has_numbers(fields["content"]):
                 self._counted.append(fields)
                 self._looks.append(repr(fields["content"]))

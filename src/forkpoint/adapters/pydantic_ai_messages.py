@@ -208,7 +208,8 @@ def _part(held: Any, told: dict[str, Any]) -> Part:
         case "thinking":
             return Reasoning(content=held.content, extra=_marked(more))
         case "tool-call":
-            arguments, text = _arguments_heard(held.args)
+            # As plain data, because the object can be changed in place afterwards.
+            arguments, text = _arguments_heard(told.get("args"))
             more |= {"args": text} if text is not None else {}
             return CallPart(id=held.tool_call_id, name=held.tool_name, arguments=arguments, extra=_marked(more))
         case "file":
