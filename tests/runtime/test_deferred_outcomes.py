@@ -205,3 +205,32 @@ async def test_what_the_parent_has_answers_once_also_where_another_process_write
         await (await runtime.open("r")).fork(step=0, effects="recorded", run_id="child")
         assert await runtime.record("child", paying) == "done"
     assert world.done == {"charge": 1}
+
+
+@live
+async def test_whoever_reads_a_run_in_the_process_that_performs_it_finds_what_its_code_has_seen(store: str) -> None:
+    heads: list[int] = []
+    reads: list[Callable[[fp.Run], Awaitable[Any]]] = [
+        lambda run: run.history(),
+        lambda run: run.outline(),
+        lambda run: run.trajectory(),
+        lambda run: run.row(),
+        lambda run: run.state(1),
+        lambda run: run.fork(),
+        lambda run: runtime.compare(run, run),
+    ]
+
+    async def loop() -> str:
+        run = await runtime.open("r")
+        for number, read in enumerate(reads):
+            await look(number)
+            assert run._cell.deferred_at_ms is not None
+            await read(run)
+            heads.append((await other.edge.reader.row("r")).head)
+            assert run._cell.deferred_at_ms is None
+        return "done"
+
+    async with fp.connect(store, clock=FakeClock()) as runtime, fp.connect(store) as other:
+        assert await runtime.record("r", loop) == "done"
+        outcomes = [one.seq for one in await history(other) if isinstance(one.event, EffectSettled)]
+    assert heads == outcomes

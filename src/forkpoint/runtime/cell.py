@@ -91,11 +91,20 @@ class Cell:
     async def refresh(self) -> RunState:
         """The state as of the run's head now. What was deferred is on record by then."""
         async with self._lock:
-            # A performer that lost the run finds that out itself; whoever only looks has nothing to do with it.
-            with suppress(LeaseLost):
-                await self._flush()
+            await self._flush_for_readers()
             await self._read_on()
             return self.state
+
+    async def on_record(self) -> None:
+        """Have all that this process believes of the run in the journal, for who reads it there."""
+        if self._deferred is not None:
+            async with self._lock:
+                await self._flush_for_readers()
+
+    async def _flush_for_readers(self) -> None:
+        # A performer that lost the run finds that out itself; whoever only looks has nothing to do with it.
+        with suppress(LeaseLost):
+            await self._flush()
 
     async def warm(self) -> RunState:
         """The state with every message in memory."""

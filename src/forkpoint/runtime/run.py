@@ -35,7 +35,7 @@ from forkpoint.runtime.forking import fork
 from forkpoint.runtime.keeping import is_performed
 from forkpoint.runtime.places import effect_named, settled_step, stand
 from forkpoint.runtime.progress import Inbox, Progress
-from forkpoint.runtime.reading import Outline
+from forkpoint.runtime.reading import Outline, Reader
 from forkpoint.runtime.requests import Requests
 from forkpoint.state import RunState
 from forkpoint.status import Wait, status, waits, was_called_off
@@ -90,7 +90,8 @@ class Run:
             await self._cell.refresh()
             state = await self._cell.warm()
         else:
-            state = await self._edge.reader.thaw(await stand(self._edge.reader, self.id, where))
+            reader = await self._reader()
+            state = await reader.thaw(await stand(reader, self.id, where))
         return await self._edge.reader.whole_transcript(state)
 
     async def brief(self) -> RunState:
@@ -99,15 +100,15 @@ class Run:
 
     async def history(self, *, after: int = 0, upto: int | None = None) -> list[RecordedEvent]:
         """The run's events over ``after``, its shared past among them, checked by digest."""
-        return await self._edge.reader.history(self.id, after=after, upto=upto)
+        return await (await self._reader()).history(self.id, after=after, upto=upto)
 
     async def outline(self, *, after: int = 0, upto: int | None = None) -> list[Outline]:
         """The list of the run's events without their bodies."""
-        return await self._edge.reader.outlines(self.id, after=after, upto=upto)
+        return await (await self._reader()).outlines(self.id, after=after, upto=upto)
 
     async def trajectory(self, *, upto: int | None = None) -> Trajectory:
         """The run told as steps, up to event ``upto`` (its head if left out), with every large value in place."""
-        return await run_trajectory(self._edge.reader, self.id, upto=upto)
+        return await run_trajectory(await self._reader(), self.id, upto=upto)
 
     async def waits(self) -> tuple[Wait, ...]:
         """The decisions that the run needs now."""
@@ -115,7 +116,12 @@ class Run:
 
     async def row(self) -> RunRow:
         """The run as a list shows it, with who performs it."""
-        return await self._edge.reader.row(self.id)
+        return await (await self._reader()).row(self.id)
+
+    async def _reader(self) -> Reader:
+        """What reads the journal, which has all by then that this process has seen of the run."""
+        await self._cell.on_record()
+        return self._edge.reader
 
     async def request(self, step: int | None = None, *, check: bool = True) -> ModelRequest:
         """Exactly what the model was shown for ``step`` (from 1; the last one if left out).
@@ -350,7 +356,7 @@ class Run:
         if patch is not None and not isinstance(patch, Patch):
             raise unfit("patch", patch, "a Patch")
         patch = patch or Patch()
-        loaded = await stand(self._edge.reader, self.id, where_of(at, step=step, turn=turn, before=before))
+        loaded = await stand(await self._reader(), self.id, where_of(at, step=step, turn=turn, before=before))
         self._runtime.know(patch, loaded.state)
         folder = folder_of(workspace)
         async with folder_for_fork(self.workspace, folder, loaded.state.seq) as tree:

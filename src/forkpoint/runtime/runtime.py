@@ -415,6 +415,8 @@ class Runtime:
         not read. ``usage`` also compares tokens and cost of two. Raises ``run.not-found`` or ``fork.no-such-point``.
         """
         names = [run if isinstance(run, str) else run.id for run in (a, b, *more)]
+        for cell in tuple(self._cells.values()):
+            await cell.on_record()
         if more:
             return await compare_table(self.edge.reader, names)
         return await compare_runs(self.edge.reader, *names, usage=usage)
